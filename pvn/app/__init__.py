@@ -1,0 +1,1 @@
+"""What people see: pictures of landmarks, fields and flights."""

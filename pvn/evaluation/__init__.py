@@ -1,0 +1,1 @@
+"""How well: figures of speed and quality."""

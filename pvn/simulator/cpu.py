@@ -1,0 +1,113 @@
+"""The simulator's loops on the CPU: threads over flights and over tiles of pixels.
+
+`cuda` has the same functions; each takes tensors of its own device and fills them in place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pvn.simulator.compiling import kernel, run_in_parallel
+from pvn.simulator.quadcopter import Airframe, fly
+from pvn.simulator.rays import Fields
+from pvn.simulator.rendering import (
+    MAX_CANDIDATES,
+    Lens,
+    gather_candidates,
+    measure_pixel,
+    num_tiles,
+    paint_pixel,
+    point_camera,
+    tile_bounds,
+)
+
+
+@kernel
+def _fly_all(first, last, state, setpoints, airframe, num_substeps):
+    for flight in range(first, last):
+        fly(state, flight, setpoints, airframe, num_substeps)
+
+
+@kernel
+def _point_all(first, last, state, lens, poses, cameras):
+    for flight in range(first, last):
+        point_camera(state, flight, lens, poses, cameras)
+
+
+@kernel
+def _paint_tiles(first, last, cameras, fields, field_index, is_full, image):
+    height, width = image.shape[1], image.shape[2]
+    tiles = num_tiles(width, height)
+    candidates = np.empty((1, MAX_CANDIDATES), np.int32)
+    for item in range(first, last):
+        flight, tile = item // tiles, item % tiles
+        field = field_index[flight]
+        left, top, right, bottom = tile_bounds(tile, width, height)
+        count = gather_candidates(
+            cameras, flight, fields, field, left, top, right, bottom, candidates, 0
+        )
+        for row in range(top, bottom):
+            for column in range(left, right):
+                paint_pixel(
+                    cameras, flight, column, row, fields, field, candidates, 0, count, is_full, image
+                )
+
+
+@kernel
+def _measure_tiles(first, last, cameras, fields, field_index, depth, seen):
+    height, width = depth.shape[1], depth.shape[2]
+    tiles = num_tiles(width, height)
+    candidates = np.empty((1, MAX_CANDIDATES), np.int32)
+    for item in range(first, last):
+        flight, tile = item // tiles, item % tiles
+        field = field_index[flight]
+        left, top, right, bottom = tile_bounds(tile, width, height)
+        count = gather_candidates(
+            cameras, flight, fields, field, left, top, right, bottom, candidates, 0
+        )
+        for row in range(top, bottom):
+            for column in range(left, right):
+                measure_pixel(
+                    cameras, flight, column, row, fields, field, candidates, 0, count, depth, seen
+                )
+
+
+
+def to_device(fields: Fields, device: torch.device) -> Fields:
+    """The fields as tensors on the device."""
+    return Fields(*(torch.from_numpy(array).to(device) for array in fields))  # type: ignore[arg-type]
+
+
+def share(fields: Fields) -> Fields:
+    """The same memory as the arrays that kernels take."""
+    return Fields(*(tensor.numpy() for tensor in fields))  # type: ignore[attr-defined]
+
+
+def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
+    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
+    run_in_parallel(
+        _fly_all, len(state), 16, state.numpy(), setpoints.numpy(), airframe, num_substeps
+    )
+
+
+def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
+    """Fill poses (B, 6) and cameras (B, 18), float32, from state (B, 17)."""
+    _point_all(0, len(state), state.numpy(), lens, poses.numpy(), cameras.numpy())
+
+
+def paint(cameras: Tensor, fields: Fields, field_index: Tensor, is_full: bool, image: Tensor) -> None:
+    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)]."""
+    tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
+    run_in_parallel(
+        _paint_tiles, tiles, 9, cameras.numpy(), fields, field_index.numpy(), is_full, image.numpy()
+    )
+
+
+def measure(cameras: Tensor, fields: Fields, field_index: Tensor, depth: Tensor, seen: Tensor) -> None:
+    """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
+    tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
+    run_in_parallel(
+        _measure_tiles, tiles, 9, cameras.numpy(), fields, field_index.numpy(), depth.numpy(), seen.numpy()
+    )

@@ -1,0 +1,149 @@
+"""The simulator's kernels on CUDA: one thread a flight, a tile or a pixel, on torch's current stream.
+
+`cpu` has the same functions; each takes tensors of its own device and fills them in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if not hasattr(np, "row_stack"):  # removed in NumPy 2.5, still imported by older numba-cuda
+    np.row_stack = np.vstack  # type: ignore[attr-defined]
+
+from numba import config, cuda
+
+from pvn.simulator.compiling import in_kernel_cache
+from pvn.simulator.cpu import to_device as to_device
+from pvn.simulator.quadcopter import Airframe, fly
+from pvn.simulator.rays import Fields
+from pvn.simulator.rendering import (
+    MAX_CANDIDATES,
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    Lens,
+    gather_candidates,
+    measure_pixel,
+    num_tiles,
+    paint_pixel,
+    point_camera,
+    tile_bounds,
+)
+
+THREADS = 64
+
+# A batch of one is a small grid; that is no mistake worth a warning at every launch.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+
+def _kernel(function: Any) -> Any:
+    with in_kernel_cache():
+        return cuda.jit(fastmath=True, cache=True)(function)
+
+
+@_kernel
+def _fly_all(state, setpoints, airframe, num_substeps):
+    flight = cuda.grid(1)
+    if flight < state.shape[0]:
+        fly(state, flight, setpoints, airframe, num_substeps)
+
+
+@_kernel
+def _point_all(state, lens, poses, cameras):
+    flight = cuda.grid(1)
+    if flight < state.shape[0]:
+        point_camera(state, flight, lens, poses, cameras)
+
+
+@_kernel
+def _gather_all(cameras, fields, field_index, width, height, candidates, counts):
+    row = cuda.grid(1)
+    if row < counts.shape[0]:
+        tiles = num_tiles(width, height)
+        flight, tile = row // tiles, row % tiles
+        left, top, right, bottom = tile_bounds(tile, width, height)
+        counts[row] = gather_candidates(
+            cameras, flight, fields, field_index[flight], left, top, right, bottom, candidates, row
+        )
+
+
+@_kernel
+def _paint_all(cameras, fields, field_index, candidates, counts, is_full, image):
+    height, width = image.shape[1], image.shape[2]
+    row = cuda.blockIdx.x
+    tiles = num_tiles(width, height)
+    flight = row // tiles
+    left, top, right, bottom = tile_bounds(row % tiles, width, height)
+    u, v = left + cuda.threadIdx.x, top + cuda.threadIdx.y
+    if u < right and v < bottom:
+        paint_pixel(
+            cameras, flight, u, v, fields, field_index[flight],
+            candidates, row, counts[row], is_full, image,
+        )  # fmt: skip
+
+
+@_kernel
+def _measure_all(cameras, fields, field_index, candidates, counts, depth, seen):
+    height, width = depth.shape[1], depth.shape[2]
+    row = cuda.blockIdx.x
+    tiles = num_tiles(width, height)
+    flight = row // tiles
+    left, top, right, bottom = tile_bounds(row % tiles, width, height)
+    u, v = left + cuda.threadIdx.x, top + cuda.threadIdx.y
+    if u < right and v < bottom:
+        measure_pixel(
+            cameras, flight, u, v, fields, field_index[flight],
+            candidates, row, counts[row], depth, seen,
+        )  # fmt: skip
+
+
+def share(fields: Fields) -> Fields:
+    """The same memory as the device arrays that kernels take."""
+    return Fields(*(cuda.as_cuda_array(tensor) for tensor in fields))
+
+
+def _stream() -> Any:
+    return cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+
+
+def _blocks(num_threads: int) -> int:
+    return -(-num_threads // THREADS)
+
+
+def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
+    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
+    _fly_all[_blocks(len(state)), THREADS, _stream()](state, setpoints, airframe, num_substeps)
+
+
+def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
+    """Fill poses (B, 6) and cameras (B, 18), float32, from state (B, 17)."""
+    _point_all[_blocks(len(state)), THREADS, _stream()](state, lens, poses, cameras)
+
+
+def _gather(cameras: Tensor, fields: Fields, field_index: Tensor, width: int, height: int) -> tuple[Tensor, Tensor]:
+    rows = len(cameras) * num_tiles(width, height)
+    candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.int32, device=cameras.device)
+    counts = torch.empty(rows, dtype=torch.int32, device=cameras.device)
+    _gather_all[_blocks(rows), THREADS, _stream()](
+        cameras, fields, field_index, width, height, candidates, counts
+    )
+    return candidates, counts
+
+
+def paint(cameras: Tensor, fields: Fields, field_index: Tensor, is_full: bool, image: Tensor) -> None:
+    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)]."""
+    candidates, counts = _gather(cameras, fields, field_index, image.shape[2], image.shape[1])
+    _paint_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
+        cameras, fields, field_index, candidates, counts, is_full, image
+    )
+
+
+def measure(cameras: Tensor, fields: Fields, field_index: Tensor, depth: Tensor, seen: Tensor) -> None:
+    """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
+    candidates, counts = _gather(cameras, fields, field_index, depth.shape[2], depth.shape[1])
+    _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
+        cameras, fields, field_index, candidates, counts, depth, seen
+    )

@@ -1,0 +1,230 @@
+"""What a ray meets: scalar code, compiled unchanged for the CPU and for CUDA.
+
+Everything is float32 (a float64 literal would slow small GPUs thirtyfold). Frames: field frame, metres; a
+landmark's own frame where said. A ray is an origin o and a unit direction d.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pvn.simulator.compiling import scalar
+from pvn.world.solids import KIND, OFFSET, TAPER, M
+
+F = np.float32
+ZERO, QUARTER, HALF, ONE, TWO = F(0), F(0.25), F(0.5), F(1), F(2)
+NEAR, FAR = F(1e-3), F(1e9)
+TINY = F(1e-9)
+
+# Columns of a landmark row: position, heading, scale, bounding sphere (centre height, radius), class.
+X, Y, COS, SIN, SCALE, MIDDLE, REACH, CLASS = range(8)
+NUM_LANDMARK_COLUMNS = 8
+MAX_LANDMARKS = 32  # a cell of the sun grid holds one bit for each
+
+FIELD = F(50)
+LAKE_CELLS = 100
+LAKE_CELL = F(0.5)
+SUN_CELLS = 40
+SUN_CELL = F(2)
+SUN_ORIGIN = F(-15)  # the sun grid reaches 15 m beyond the fences
+FENCE_HEIGHT = F(2.4)
+NOISE_CELLS = 256
+
+SKY, GROUND, WEST, EAST, SOUTH, NORTH = -1, -2, -3, -4, -5, -6
+
+_sun = np.array([-0.45, -0.55, 0.95])  # from the south-west, 53 degrees high
+SUN_X, SUN_Y, SUN_Z = (F(part) for part in _sun / np.linalg.norm(_sun))
+
+
+class Fields(NamedTuple):
+    """Everything rays can hit, for N fields; arrays or device arrays."""
+
+    solids: np.ndarray  # (num solids, NUM_COLUMNS) float32: every class's solids, landmark frame
+    first_solid: np.ndarray  # (num classes + 1,) int32: rows of a class in `solids`
+    landmarks: np.ndarray  # (N, MAX_LANDMARKS, NUM_LANDMARK_COLUMNS) float32
+    num_landmarks: np.ndarray  # (N,) int32
+    wetness: np.ndarray  # (N, LAKE_CELLS, LAKE_CELLS) uint8, [x, y]: over 127 is water
+    sun_grid: np.ndarray  # (N, SUN_CELLS, SUN_CELLS) int32, [x, y]: landmarks that may shade this ground
+    noise: np.ndarray  # (NOISE_CELLS, NOISE_CELLS) uint8: tileable texture
+
+
+@scalar
+def ellipsoid_distance(ox, oy, oz, dx, dy, dz):
+    """Where the ray enters the unit sphere; FAR if it does not, or starts inside."""
+    a = dx * dx + dy * dy + dz * dz
+    nearest = -(ox * dx + oy * dy + oz * dz) / a
+    # Measured from the point nearest the centre, a far, small sphere keeps its precision.
+    px, py, pz = ox + nearest * dx, oy + nearest * dy, oz + nearest * dz
+    inside = ONE - (px * px + py * py + pz * pz)
+    if inside <= ZERO:
+        return FAR
+    t = nearest - math.sqrt(inside / a)
+    return t if t > NEAR else FAR
+
+
+@scalar
+def box_distance(ox, oy, oz, dx, dy, dz):
+    """Where the ray enters the cube [-1, 1]^3; FAR if it does not, or starts inside."""
+    ix = ONE / (dx if abs(dx) > TINY else TINY)
+    iy = ONE / (dy if abs(dy) > TINY else TINY)
+    iz = ONE / (dz if abs(dz) > TINY else TINY)
+    wx, wy, wz = abs(ix), abs(iy), abs(iz)
+    enter = max(max(-ox * ix - wx, -oy * iy - wy), -oz * iz - wz)
+    leave = min(min(-ox * ix + wx, -oy * iy + wy), -oz * iz + wz)
+    if enter > leave or enter <= NEAR:
+        return FAR
+    return enter
+
+
+@scalar
+def frustum_distance(ox, oy, oz, dx, dy, dz, taper):
+    """Where the ray enters the frustum of radius 1 at z = -1 and `taper` at z = 1; FAR if it does not."""
+    middle, slope = (taper + ONE) * HALF, (taper - ONE) * HALF
+    nearest = -(ox * dx + oy * dy + oz * dz) / (dx * dx + dy * dy + dz * dz)
+    px, py, pz = ox + nearest * dx, oy + nearest * dy, oz + nearest * dz
+    enter = FAR
+    radius = middle + slope * pz
+    a = dx * dx + dy * dy - slope * slope * dz * dz
+    b = px * dx + py * dy - slope * dz * radius
+    c = px * px + py * py - radius * radius
+    root = b * b - a * c
+    if root > ZERO and abs(a) > TINY:
+        root = math.sqrt(root)
+        near, far = (-b - root) / a, (-b + root) / a
+        if abs(pz + near * dz) <= ONE:
+            enter = near
+        if far < enter and abs(pz + far * dz) <= ONE:
+            enter = far
+    if abs(dz) > TINY:
+        # The cap that faces the ray is the only one it can enter through.
+        cap = -ONE if dz > ZERO else ONE
+        t = (cap - pz) / dz
+        x, y = px + t * dx, py + t * dy
+        radius = middle + slope * cap
+        if t < enter and x * x + y * y <= radius * radius:
+            enter = t
+    enter += nearest
+    return enter if enter > NEAR else FAR
+
+
+@scalar
+def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark):
+    """The ray in the frame of a landmark; distances along it stay the same numbers."""
+    cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
+    shrink = ONE / landmarks[field, landmark, SCALE]
+    x, y = ox - landmarks[field, landmark, X], oy - landmarks[field, landmark, Y]
+    return (
+        (cos * x + sin * y) * shrink,
+        (cos * y - sin * x) * shrink,
+        oz * shrink,
+        (cos * dx + sin * dy) * shrink,
+        (cos * dy - sin * dx) * shrink,
+        dz * shrink,
+    )
+
+
+@scalar
+def to_unit(x, y, z, solids, row, shift):
+    """A landmark-frame vector in the frame in which the solid is a unit shape (shift 1: a point, 0: a direction)."""
+    return (
+        solids[row, M] * x + solids[row, M + 1] * y + solids[row, M + 2] * z + shift * solids[row, OFFSET],
+        solids[row, M + 3] * x + solids[row, M + 4] * y + solids[row, M + 5] * z + shift * solids[row, OFFSET + 1],
+        solids[row, M + 6] * x + solids[row, M + 7] * y + solids[row, M + 8] * z + shift * solids[row, OFFSET + 2],
+    )  # fmt: skip
+
+
+@scalar
+def solid_distance(ox, oy, oz, dx, dy, dz, solids, row):
+    """Where a landmark-frame ray enters a solid; FAR if it does not."""
+    ux, uy, uz = to_unit(ox, oy, oz, solids, row, ONE)
+    vx, vy, vz = to_unit(dx, dy, dz, solids, row, ZERO)
+    kind = solids[row, KIND]
+    if kind == ZERO:
+        return ellipsoid_distance(ux, uy, uz, vx, vy, vz)
+    if kind == ONE:
+        return box_distance(ux, uy, uz, vx, vy, vz)
+    return frustum_distance(ux, uy, uz, vx, vy, vz, solids[row, TAPER])
+
+
+@scalar
+def fence_top(along):
+    """Height of the fence at a place along it: pickets with pointed tops, two a metre."""
+    phase = TWO * along - math.floor(TWO * along)
+    return FENCE_HEIGHT - F(0.5) * abs(phase - HALF)
+
+
+@scalar
+def fence_distance(ox, oy, oz, dx, dy, dz, limit):
+    """Nearest fence before `limit`, and which."""
+    best, side = limit, SKY
+    for axis in range(2):
+        across, along = (ox, oy) if axis == 0 else (oy, ox)
+        step, slide = (dx, dy) if axis == 0 else (dy, dx)
+        if abs(step) < TINY:
+            continue
+        for end in range(2):
+            t = ((FIELD if end == 1 else ZERO) - across) / step
+            if NEAR < t < best:
+                height = oz + t * dz
+                place = along + t * slide
+                if ZERO <= place <= FIELD and ZERO <= height <= fence_top(place):
+                    best, side = t, WEST - 2 * axis - end
+    return best, side
+
+
+@scalar
+def nearest_hit(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count):
+    """What the ray meets first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
+
+    candidates[row, :count] are the only solids that can be hit, as landmark * 65536 + solid; those of a
+    landmark follow one another.
+    """
+    best, surface, seen = FAR, SKY, -1
+    if dz < -TINY:
+        best, surface = -oz / dz, GROUND
+    # Everything there is to hit but the sky and the ground lies below 20 m.
+    best, side = fence_distance(ox, oy, oz, dx, dy, dz, best)
+    if side != SKY:
+        surface = side
+    current = -1
+    lx, ly, lz, mx, my, mz = ox, oy, oz, dx, dy, dz
+    for i in range(count):
+        candidate = candidates[row, i]
+        landmark = candidate >> 16
+        solid = candidate & 0xFFFF
+        if landmark != current:
+            current = landmark
+            lx, ly, lz, mx, my, mz = to_landmark(
+                ox, oy, oz, dx, dy, dz, fields.landmarks, field, landmark
+            )
+        t = solid_distance(lx, ly, lz, mx, my, mz, fields.solids, solid)
+        if t < best:
+            best, surface, seen = t, solid, landmark
+    return best, surface, seen
+
+
+@scalar
+def is_shaded(x, y, z, fields, field):
+    """Whether a landmark stands between this point and the sun."""
+    # All points on one line to the sun share the ground cell that line starts from.
+    cell_x = int(math.floor((x - SUN_X / SUN_Z * z - SUN_ORIGIN) / SUN_CELL))
+    cell_y = int(math.floor((y - SUN_Y / SUN_Z * z - SUN_ORIGIN) / SUN_CELL))
+    if cell_x < 0 or cell_x >= SUN_CELLS or cell_y < 0 or cell_y >= SUN_CELLS:
+        return False
+    mask = fields.sun_grid[field, cell_x, cell_y]
+    landmark = 0
+    while mask != 0:
+        if mask & 1:
+            ox, oy, oz, dx, dy, dz = to_landmark(
+                x, y, z, SUN_X, SUN_Y, SUN_Z, fields.landmarks, field, landmark
+            )
+            kind = int(fields.landmarks[field, landmark, CLASS])
+            for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
+                if solid_distance(ox, oy, oz, dx, dy, dz, fields.solids, row) < FAR:
+                    return True
+        mask = (mask >> 1) & 0x7FFFFFFF
+        landmark += 1
+    return False

@@ -1,0 +1,204 @@
+"""From cameras to pixels: the ray through a pixel, the solids a tile of pixels can see, what a pixel shows.
+
+A camera is a row of 18 numbers (float32, field frame): the ray through the continuous pixel (u, v), u to the
+right and v down, starts at o + u * ou + v * ov and runs along d + u * du + v * dv. A pinhole camera has
+ou = ov = 0, an orthographic one du = dv = 0, and nothing below cares which it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pvn.simulator.compiling import scalar
+from pvn.simulator.quadcopter import POSITION, QUATERNION, heading, rotate_to_world
+from pvn.simulator.rays import (
+    CLASS,
+    COS,
+    HALF,
+    MIDDLE,
+    ONE,
+    QUARTER,
+    REACH,
+    SCALE,
+    SIN,
+    ZERO,
+    F,
+    X,
+    Y,
+    nearest_hit,
+)
+from pvn.simulator.shading import trace
+from pvn.world.solids import BOUND, CENTRE
+
+ORIGIN, ORIGIN_U, ORIGIN_V, AHEAD, AHEAD_U, AHEAD_V = 0, 3, 6, 9, 12, 15
+NUM_CAMERA_COLUMNS = 18
+
+TILE_WIDTH, TILE_HEIGHT = 16, 8
+MAX_CANDIDATES = 96
+
+
+class Lens(NamedTuple):
+    """What rendering needs to know of a body-fixed camera."""
+
+    width: float  # pixels
+    height: float
+    focal_px: float
+    tilt: float  # radians below the body's forward axis
+
+
+@scalar
+def pixel_ray(cameras, flight, u, v):
+    """Origin and unit direction, field frame, of the ray through continuous pixel (u, v)."""
+    ox = cameras[flight, ORIGIN] + u * cameras[flight, ORIGIN_U] + v * cameras[flight, ORIGIN_V]
+    oy = cameras[flight, ORIGIN + 1] + u * cameras[flight, ORIGIN_U + 1] + v * cameras[flight, ORIGIN_V + 1]
+    oz = cameras[flight, ORIGIN + 2] + u * cameras[flight, ORIGIN_U + 2] + v * cameras[flight, ORIGIN_V + 2]
+    dx = cameras[flight, AHEAD] + u * cameras[flight, AHEAD_U] + v * cameras[flight, AHEAD_V]
+    dy = cameras[flight, AHEAD + 1] + u * cameras[flight, AHEAD_U + 1] + v * cameras[flight, AHEAD_V + 1]
+    dz = cameras[flight, AHEAD + 2] + u * cameras[flight, AHEAD_U + 2] + v * cameras[flight, AHEAD_V + 2]
+    shrink = ONE / math.sqrt(dx * dx + dy * dy + dz * dz)
+    return ox, oy, oz, dx * shrink, dy * shrink, dz * shrink
+
+
+@scalar
+def num_tiles(width, height):
+    """Tiles that cover a picture."""
+    return ((width + TILE_WIDTH - 1) // TILE_WIDTH) * ((height + TILE_HEIGHT - 1) // TILE_HEIGHT)
+
+
+@scalar
+def tile_bounds(tile, width, height):
+    """First column and row of a tile, and the column and row after its last."""
+    across = (width + TILE_WIDTH - 1) // TILE_WIDTH
+    left, top = (tile % across) * TILE_WIDTH, (tile // across) * TILE_HEIGHT
+    return left, top, min(left + TILE_WIDTH, width), min(top + TILE_HEIGHT, height)
+
+
+@scalar
+def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
+    """Whether a sphere at (vx, vy, vz) from the apex may touch the cone (ax, ay, az), `width` thick at its apex."""
+    along = vx * ax + vy * ay + vz * az
+    if along < -(radius + width):
+        return False
+    across = max(vx * vx + vy * vy + vz * vz - along * along, ZERO)
+    reach = width + max(along, ZERO) * tangent + radius * secant
+    return across <= reach * reach
+
+
+@scalar
+def tile_cone(cameras, flight, left, top, right, bottom):
+    """The cone around all rays of a tile: apex, unit axis, thickness at the apex, tangent and secant of its half angle."""
+    ox, oy, oz, ax, ay, az = pixel_ray(
+        cameras, flight, HALF * F(left + right), HALF * F(top + bottom)
+    )
+    cosine, width = ONE, ZERO
+    for corner in range(4):
+        u = F(left if corner & 1 == 0 else right)
+        v = F(top if corner & 2 == 0 else bottom)
+        px, py, pz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
+        cosine = min(cosine, dx * ax + dy * ay + dz * az)
+        px, py, pz = px - ox, py - oy, pz - oz
+        width = max(width, math.sqrt(px * px + py * py + pz * pz))
+    cosine = max(cosine - F(1e-6), F(0.05))
+    return ox, oy, oz, ax, ay, az, width, math.sqrt(ONE - cosine * cosine) / cosine, ONE / cosine
+
+
+@scalar
+def gather_candidates(cameras, flight, fields, field, left, top, right, bottom, candidates, row):
+    """List in candidates[row] the solids a tile may see, as landmark * 65536 + solid; returns how many.
+
+    A tile that sees more than fit keeps the first ones. With 32 landmarks in one line of sight that would
+    drop distant solids hidden behind a hundred nearer ones.
+    """
+    ox, oy, oz, ax, ay, az, width, tangent, secant = tile_cone(cameras, flight, left, top, right, bottom)
+    landmarks, solids = fields.landmarks, fields.solids
+    count = 0
+    for landmark in range(fields.num_landmarks[field]):
+        vx = landmarks[field, landmark, X] - ox
+        vy = landmarks[field, landmark, Y] - oy
+        vz = landmarks[field, landmark, MIDDLE] - oz
+        if not cone_sees(
+            vx, vy, vz, ax, ay, az, width, tangent, secant, landmarks[field, landmark, REACH]
+        ):
+            continue
+        cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
+        scale = landmarks[field, landmark, SCALE]
+        kind = int(landmarks[field, landmark, CLASS])
+        for solid in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
+            x, y = solids[solid, CENTRE] * scale, solids[solid, CENTRE + 1] * scale
+            if count < MAX_CANDIDATES and cone_sees(
+                vx + cos * x - sin * y,
+                vy + sin * x + cos * y,
+                solids[solid, CENTRE + 2] * scale - oz,
+                ax, ay, az, width, tangent, secant, solids[solid, BOUND] * scale,
+            ):  # fmt: skip
+                candidates[row, count] = (landmark << 16) | solid
+                count += 1
+    return count
+
+
+@scalar
+def to_byte(value):
+    """A colour in [0, 1] as 0 to 255."""
+    return int(min(max(value, ZERO), ONE) * F(255) + HALF)
+
+
+@scalar
+def paint_pixel(cameras, flight, column, row, fields, field, candidates, list_row, count, is_full, image):
+    """Write one pixel: one ray through its centre, or 2x2 rays with shadows when `is_full`."""
+    red, green, blue = ZERO, ZERO, ZERO
+    if is_full:
+        for sample in range(4):
+            u = F(column) + (QUARTER if sample & 1 == 0 else F(0.75))
+            v = F(row) + (QUARTER if sample & 2 == 0 else F(0.75))
+            ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
+            r, g, b = trace(
+                ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, True
+            )
+            red, green, blue = red + QUARTER * r, green + QUARTER * g, blue + QUARTER * b
+    else:
+        ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, F(column) + HALF, F(row) + HALF)
+        red, green, blue = trace(
+            ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, False
+        )
+    image[flight, row, column, 0] = to_byte(red)
+    image[flight, row, column, 1] = to_byte(green)
+    image[flight, row, column, 2] = to_byte(blue)
+
+
+@scalar
+def measure_pixel(cameras, flight, column, row, fields, field, candidates, list_row, count, depth, seen):
+    """Write one pixel's depth along its ray (0 for sky) and the landmark seen there (-1 for none)."""
+    ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, F(column) + HALF, F(row) + HALF)
+    distance, _, landmark = nearest_hit(
+        ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count
+    )
+    depth[flight, row, column] = distance if distance < F(1e8) else ZERO
+    seen[flight, row, column] = landmark
+
+
+@scalar
+def point_camera(state, flight, lens, poses, cameras):
+    """Write a flight's pose (6) and its camera row (18) from its state."""
+    qw, qx = state[flight, QUATERNION], state[flight, QUATERNION + 1]
+    qy, qz = state[flight, QUATERNION + 2], state[flight, QUATERNION + 3]
+    for axis in range(3):
+        poses[flight, axis] = state[flight, POSITION + axis]
+        cameras[flight, ORIGIN + axis] = state[flight, POSITION + axis]
+    poses[flight, 3] = math.atan2(2.0 * (qw * qx + qy * qz), 1.0 - 2.0 * (qx * qx + qy * qy))
+    poses[flight, 4] = math.asin(min(max(2.0 * (qw * qy - qz * qx), -1.0), 1.0))
+    poses[flight, 5] = heading(qw, qx, qy, qz)
+    cos, sin = math.cos(lens.tilt), math.sin(lens.tilt)
+    fx, fy, fz = rotate_to_world(qw, qx, qy, qz, cos, 0.0, -sin)
+    dx, dy, dz = rotate_to_world(qw, qx, qy, qz, -sin, 0.0, -cos)
+    rx, ry, rz = rotate_to_world(qw, qx, qy, qz, 0.0, -1.0, 0.0)
+    u, v = 0.5 * lens.width / lens.focal_px, 0.5 * lens.height / lens.focal_px
+    cameras[flight, AHEAD] = fx - u * rx - v * dx
+    cameras[flight, AHEAD + 1] = fy - u * ry - v * dy
+    cameras[flight, AHEAD + 2] = fz - u * rz - v * dz
+    cameras[flight, AHEAD_U] = rx / lens.focal_px
+    cameras[flight, AHEAD_U + 1] = ry / lens.focal_px
+    cameras[flight, AHEAD_U + 2] = rz / lens.focal_px
+    cameras[flight, AHEAD_V] = dx / lens.focal_px
+    cameras[flight, AHEAD_V + 1] = dy / lens.focal_px
+    cameras[flight, AHEAD_V + 2] = dz / lens.focal_px

@@ -1,0 +1,267 @@
+"""The simulator: many quadcopters, each over its own field, flown and seen in one batch.
+
+    simulator = Simulator([sample_layout(0)], num_flights=1)
+    observation = simulator.reset(start=torch.tensor([[25.0, 25.0, 0.0]]))
+    observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pvn.geometry import Camera
+from pvn.simulator import cpu
+from pvn.simulator.cameras import from_above
+from pvn.simulator.fields import pack
+from pvn.simulator.quadcopter import (
+    ALTITUDE,
+    NUM_SETPOINTS,
+    NUM_STATES,
+    POSITION,
+    QUATERNION,
+    ROTORS,
+    SPEED,
+    SUBSTEP_SECONDS,
+    VELOCITY,
+    YAW_RATE,
+    Airframe,
+    hover_rotor_speed,
+)
+from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
+from pvn.world.layout import FIELD_SIZE, Layout
+
+Quality = Literal["fast", "full"]
+
+FORWARD, TURN, STOP = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatorConfig:
+    """What is the same for every flight."""
+
+    quality: Quality = "full"
+    """"full": 2x2 rays a pixel and sun shadows; "fast": one ray, no shadows."""
+    step_seconds: float = 0.5
+    """Time between actions (authors' code)."""
+    altitude: float = 5.0
+    """Height that is held above the ground, metres (paper)."""
+    max_speed: float = 3.0
+    """Commands for forward speed are clamped to [0, max_speed], m/s. The authors' nominal 6 m/s comes out as
+    about half of that in their simulator; 3 m/s gives the paper's 18 steps a segment."""
+    max_yaw_rate: float = math.radians(60.0)
+    """Commands for yaw rate are clamped to +- max_yaw_rate, rad/s, for the same reason half the nominal."""
+    camera: Camera = Camera()
+    """The first-person camera."""
+    airframe: Airframe = Airframe()
+    """The quadcopter."""
+
+    def __post_init__(self) -> None:
+        for name in ("step_seconds", "altitude", "max_speed", "max_yaw_rate"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}: got {value}, expected a positive number")
+        if self.quality not in ("fast", "full"):
+            raise ValueError(f'quality: got {self.quality!r}, expected "fast" or "full"')
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a pilot gets at each step, for B flights."""
+
+    image: Tensor
+    """First-person pictures (B, H, W, 3) uint8, red green blue."""
+    pose_world: Tensor
+    """Poses (B, 6) float32, field frame: x, y, z (metres), roll, pitch, yaw (radians); see `geometry`."""
+    velocity_world: Tensor
+    """Velocities (B, 3) float32, field frame, m/s."""
+
+
+def _device_functions(device: torch.device) -> Any:
+    match device.type:
+        case "cpu":
+            return cpu
+        case "cuda":
+            if not torch.cuda.is_available():
+                raise ValueError(
+                    'device: got "cuda", but torch sees no CUDA GPU here; use device="cpu", or install a '
+                    'driver, a CUDA build of torch and the extra: pip install "pvn[cuda]"'
+                )
+            try:
+                from pvn.simulator import cuda
+            except ImportError as error:
+                raise ValueError(
+                    f'device: got "cuda", but numba-cuda does not load ({error}); '
+                    'install it with: pip install "pvn[cuda]"'
+                ) from error
+            return cuda
+        case other:
+            raise ValueError(f'device: got "{other}", expected "cpu" or "cuda"')
+
+
+class Simulator:
+    """B quadcopters over fields, moved and rendered together on one device.
+
+    The same layouts, starts and actions give the same bits on the same device.
+    """
+
+    def __init__(
+        self,
+        layouts: Sequence[Layout],
+        num_flights: int,
+        *,
+        device: str | torch.device = "cpu",
+        config: SimulatorConfig = SimulatorConfig(),
+    ) -> None:
+        if not layouts:
+            raise ValueError("layouts: got none, expected at least one field to fly in")
+        if num_flights < 1:
+            raise ValueError(f"num_flights: got {num_flights}, expected at least 1")
+        self.device = torch.device(device)
+        self._functions = _device_functions(self.device)
+        self.config = config
+        self.num_flights = num_flights
+        camera = config.camera
+        self._lens = Lens(
+            float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt)
+        )
+        self._fields = self._functions.to_device(pack(layouts), self.device)
+        self._traced = self._functions.share(self._fields)
+        self.num_fields = len(layouts)
+        self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
+        self.field_index = torch.zeros(num_flights, dtype=torch.int64, device=self.device)
+        """Which field each flight is in (B,)."""
+        self._state = torch.zeros((num_flights, NUM_STATES), dtype=torch.float64, device=self.device)
+        self._setpoints = torch.zeros(
+            (num_flights, NUM_SETPOINTS), dtype=torch.float64, device=self.device
+        )
+        self._cameras = torch.zeros((num_flights, NUM_CAMERA_COLUMNS), device=self.device)
+        everything = torch.ones(num_flights, dtype=torch.bool)
+        self._place(torch.tensor([FIELD_SIZE / 2, FIELD_SIZE / 2, 0.0]).repeat(num_flights, 1), everything)
+
+    def _checked(self, value: Tensor, name: str, columns: int, meaning: str) -> Tensor:
+        if not isinstance(value, Tensor) or value.shape != (self.num_flights, columns):
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(
+                f"{name}: got {got}, expected a tensor of shape ({self.num_flights}, {columns}): {meaning} "
+                "for each flight"
+            )
+        value = value.to(self.device, torch.float64)
+        is_bad = ~torch.isfinite(value).all(dim=1)
+        if bool(is_bad.any()):
+            flight = int(is_bad.nonzero()[0, 0])
+            raise ValueError(
+                f"{name}: got {value[flight].tolist()} for flight {flight}, expected finite numbers; "
+                "nothing was moved"
+            )
+        return value
+
+    def replace_field(self, index: int, layout: Layout) -> None:
+        """Put another layout in the place of field `index`; flights there see it from their next observation."""
+        packed = self._functions.to_device(pack([layout]), self.device)
+        for name in ("landmarks", "num_landmarks", "wetness", "sun_grid"):
+            getattr(self._fields, name)[index] = getattr(packed, name)[0]
+
+    def reset(
+        self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
+    ) -> Observation:
+        """Hover flights at start (B, 3): x, y (metres) and yaw (radians), field frame, at the held altitude.
+
+        field_index (B,): the field each flight is in; unchanged if not given. mask (B,) bool: which flights to
+        reset, all if not given; rows of the others are ignored.
+        """
+        if mask is None:
+            mask = torch.ones(self.num_flights, dtype=torch.bool, device=self.device)
+        if mask.shape != (self.num_flights,) or mask.dtype != torch.bool:
+            raise ValueError(
+                f"mask: got {mask.dtype} of shape {tuple(mask.shape)}, expected bool of shape "
+                f"({self.num_flights},)"
+            )
+        mask = mask.to(self.device)
+        filled = torch.where(mask.to(start.device)[:, None], start, 0.0) if start.ndim == 2 else start
+        start = self._checked(filled, "start", 3, "x, y and yaw")
+        if field_index is not None:
+            if field_index.shape != (self.num_flights,):
+                raise ValueError(
+                    f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)"
+                )
+            index = torch.where(mask, field_index.to(self.device, torch.int64), self.field_index)
+            if bool(((index < 0) | (index >= self.num_fields)).any()):
+                raise ValueError(
+                    f"field_index: got values from {int(index.min())} to {int(index.max())}, expected 0 to "
+                    f"{self.num_fields - 1}"
+                )
+            self.field_index = index
+        self._place(start, mask)
+        return self.observe()
+
+    def _place(self, start: Tensor, mask: Tensor) -> None:
+        start, mask = start.to(self.device, torch.float64), mask.to(self.device)
+        state = torch.zeros_like(self._state)
+        state[:, POSITION : POSITION + 2] = start[:, :2]
+        state[:, POSITION + 2] = self.config.altitude
+        state[:, QUATERNION] = torch.cos(start[:, 2] / 2)
+        state[:, QUATERNION + 3] = torch.sin(start[:, 2] / 2)
+        state[:, ROTORS:] = hover_rotor_speed(self.config.airframe)
+        self._state = torch.where(mask[:, None], state, self._state)
+
+    def step(self, action: Tensor) -> Observation:
+        """Fly one step with action (B, 3): forward speed (m/s), yaw rate (rad/s, left is positive), stop.
+
+        Speed is clamped to [0, max_speed] and yaw rate to +- max_yaw_rate. A flight whose stop is over 0.5 brakes
+        and hovers. Set-points are held for the whole step; the forward speed is along the heading at each moment.
+        """
+        action = self._checked(action, "action", 3, "forward speed, yaw rate and stop")
+        config = self.config
+        is_flying = action[:, STOP] <= 0.5
+        self._setpoints[:, SPEED] = action[:, FORWARD].clamp(0, config.max_speed) * is_flying
+        self._setpoints[:, YAW_RATE] = (
+            action[:, TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate) * is_flying
+        )
+        self._setpoints[:, ALTITUDE] = config.altitude
+        self._functions.advance(self._state, self._setpoints, config.airframe, self._num_substeps)
+        return self.observe()
+
+    def _aim(self) -> Tensor:
+        poses = torch.empty((self.num_flights, 6), device=self.device)
+        self._functions.observe(self._state, self._lens, poses, self._cameras)
+        return poses
+
+    def observe(self) -> Observation:
+        """What every drone sees now."""
+        poses = self._aim()
+        camera = self.config.camera
+        image = torch.empty(
+            (self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device
+        )
+        is_full = self.config.quality == "full"
+        self._functions.paint(self._cameras, self._traced, self.field_index, is_full, image)
+        velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
+        return Observation(image, poses, velocity)
+
+    def measure(self) -> tuple[Tensor, Tensor]:
+        """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen there,
+        (B, H, W) int16, its place in the layout, -1 for none."""
+        self._aim()
+        camera = self.config.camera
+        shape = (self.num_flights, camera.height, camera.width)
+        depth = torch.empty(shape, device=self.device)
+        seen = torch.empty(shape, dtype=torch.int16, device=self.device)
+        self._functions.measure(self._cameras, self._traced, self.field_index, depth, seen)
+        return depth, seen
+
+    def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
+        """Orthographic views (B, S, S, 3) uint8 of each flight's whole field and `margin` metres around it, north up."""
+        row = from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)
+        cameras = torch.from_numpy(np.tile(row, (self.num_flights, 1))).to(self.device)
+        image = torch.empty(
+            (self.num_flights, size_px, size_px, 3), dtype=torch.uint8, device=self.device
+        )
+        self._functions.paint(cameras, self._traced, self.field_index, True, image)
+        return image

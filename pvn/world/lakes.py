@@ -1,0 +1,69 @@
+"""Lakes, grown and smoothed by LANI's rules on a grid of half-metre cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+LAKE_CELLS = 100
+COARSE_CELLS = 10
+COARSE_CELL = 5.0
+KEEP_AWAY = 2  # coarse cells between a lake and a landmark
+_NEIGHBOURS = ((-1, 0), (1, 0), (0, -1), (0, 1))
+
+
+def _is_free(cell: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
+    return all(math.hypot(cell[0] - x, cell[1] - y) >= KEEP_AWAY for x, y in taken)
+
+
+def smooth(grid: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
+    """Gaussian blur of a square grid, edges continued outwards; sigma in cells."""
+    size, reach = len(grid), math.ceil(4 * sigma)
+    offset = np.arange(-reach, reach + 1)
+    weight = np.exp(-0.5 * (offset / sigma) ** 2)
+    blur = np.zeros((size, size))
+    row = np.arange(size)[:, None]
+    np.add.at(blur, (row, np.clip(row + offset, 0, size - 1)), weight / weight.sum())
+    return blur @ grid @ blur.T
+
+
+def _grow_lake(
+    generator: np.random.Generator, taken: Sequence[tuple[int, int]]
+) -> npt.NDArray[np.bool_] | None:
+    for _ in range(1000):
+        seed_x, seed_y = generator.integers(2, 8, 2).tolist()
+        if _is_free((seed_x, seed_y), taken):
+            break
+    else:
+        return None
+    cells = [(seed_x, seed_y)]
+    for _ in range(int(generator.integers(5, 50))):
+        x, y = cells[generator.integers(len(cells))]
+        step_x, step_y = _NEIGHBOURS[generator.choice(4, p=(0.3, 0.3, 0.2, 0.2))]
+        cell = (x + step_x, y + step_y)
+        is_inside = 0 <= cell[0] < COARSE_CELLS and 0 <= cell[1] < COARSE_CELLS
+        if is_inside and cell not in cells and _is_free(cell, taken):
+            cells.append(cell)
+    coarse = np.zeros((COARSE_CELLS, COARSE_CELLS))
+    coarse[tuple(np.array(cells).T)] = 1.0
+    fine = smooth(np.kron(coarse, np.ones((10, 10))), generator.uniform(4, 10))
+    return fine > fine.max() / 2
+
+
+def sample_lakes(
+    generator: np.random.Generator, landmarks: Sequence[tuple[float, float]]
+) -> npt.NDArray[np.bool_]:
+    """Water cells (100, 100), [x, y], of 1 to 3 lakes that keep 10 m from landmarks at `landmarks` (x, y), metres.
+
+    A lake that finds no room among the landmarks is left out, as in LANI.
+    """
+    taken = [(int(x // COARSE_CELL), int(y // COARSE_CELL)) for x, y in landmarks]
+    water = np.zeros((LAKE_CELLS, LAKE_CELLS), bool)
+    for _ in range(int(generator.integers(1, 4))):
+        lake = _grow_lake(generator, taken)
+        if lake is not None:
+            water |= lake
+    return water

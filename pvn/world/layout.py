@@ -1,0 +1,147 @@
+"""A field: which landmarks stand where, and which ground is water.
+
+Field frame: origin at the south-west corner, x east, y north, metres; the field is 50 m x 50 m.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.world.lakes import LAKE_CELLS, sample_lakes
+from pvn.world.landmarks import (
+    LANDMARK_CLASSES,
+    LANDMARK_NAMES,
+    METRES_PER_CONFIG,
+    landmark_class,
+)
+
+FIELD_SIZE = 50.0
+MAX_LANDMARKS = 32
+
+# LANI's rules for random layouts, in metres.
+EDGE_CLEARANCE = 4.5
+GAP = 3.0
+TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """One thing standing in a field."""
+
+    name: str
+    """Class name, one of `LANDMARK_NAMES`."""
+    x: float
+    """Position of its centre, field frame, metres."""
+    y: float
+    radius: float
+    """Clearance radius, metres: the class's radius times the landmark's scale."""
+    yaw: float = 0.0
+    """Direction of its front, radians counter-clockwise from +x."""
+
+    def __post_init__(self) -> None:
+        landmark_class(self.name)
+        numbers = (self.x, self.y, self.radius, self.yaw)
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(
+                f"{self.name}: got position, radius, yaw {numbers}, expected finite numbers; "
+                "correct the landmark"
+            )
+        if not (0 <= self.x <= FIELD_SIZE and 0 <= self.y <= FIELD_SIZE):
+            raise ValueError(
+                f"{self.name} stands outside the field: got ({self.x:g}, {self.y:g}), expected x and y "
+                f"in [0, {FIELD_SIZE:g}] m; move it inside"
+            )
+        if self.radius <= 0:
+            raise ValueError(
+                f"{self.name}: got radius {self.radius:g}, expected a positive number of metres; "
+                f"the class has {LANDMARK_CLASSES[self.name].radius:g}"
+            )
+
+    @property
+    def scale(self) -> float:
+        """Size of this landmark relative to its class."""
+        return self.radius / LANDMARK_CLASSES[self.name].radius
+
+
+def _dry() -> npt.NDArray[np.bool_]:
+    return np.zeros((LAKE_CELLS, LAKE_CELLS), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Everything in one field; the four fences are always there."""
+
+    landmarks: tuple[Landmark, ...]
+    lake: npt.NDArray[np.bool_] = field(default_factory=_dry)
+    """Water cells (100, 100), indexed [x, y], half a metre each."""
+
+    def __post_init__(self) -> None:
+        if len(self.landmarks) > MAX_LANDMARKS:
+            raise ValueError(
+                f"too many landmarks: got {len(self.landmarks)}, expected at most {MAX_LANDMARKS}; "
+                "remove some"
+            )
+        if self.lake.shape != (LAKE_CELLS, LAKE_CELLS) or self.lake.dtype != bool:
+            raise ValueError(
+                f"lake: got {self.lake.dtype} of shape {self.lake.shape}, expected bool of shape "
+                f"({LAKE_CELLS}, {LAKE_CELLS})"
+            )
+        for i, one in enumerate(self.landmarks):
+            for other in self.landmarks[:i]:
+                distance = math.hypot(one.x - other.x, one.y - other.y)
+                # A solid fills at most half of its clearance radius, so closer ones would interpenetrate.
+                needed = (one.radius + other.radius) / 2
+                if distance < needed:
+                    raise ValueError(
+                        f"{one.name} overlaps {other.name}: got centres {distance:.2f} m apart, expected "
+                        f"at least {needed:.2f} m; move one of them"
+                    )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Layout)
+            and self.landmarks == other.landmarks
+            and bool(np.array_equal(self.lake, other.lake))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> list[Landmark] | None:
+    names = generator.choice(len(LANDMARK_NAMES), num_landmarks, replace=False)
+    placed: list[Landmark] = []
+    low, high = round(EDGE_CLEARANCE / METRES_PER_CONFIG), round((FIELD_SIZE - EDGE_CLEARANCE) / METRES_PER_CONFIG)
+    for name in (LANDMARK_NAMES[index] for index in names):
+        # Whole config units, as in LANI, so that a file read back is the same layout to the bit.
+        radius = LANDMARK_CLASSES[name].radius * generator.uniform(1.0, 1.3)
+        radius = round(radius / METRES_PER_CONFIG, 2) * METRES_PER_CONFIG
+        yaw = generator.uniform(-math.pi, math.pi)
+        places = generator.integers(low, high + 1, (TRIES, 2)) * METRES_PER_CONFIG
+        is_free = np.ones(TRIES, bool)
+        for mark in placed:
+            distance = np.hypot(places[:, 0] - mark.x, places[:, 1] - mark.y)
+            is_free &= distance >= radius + mark.radius + GAP
+        if not is_free.any():
+            return None
+        x, y = places[is_free.argmax()].tolist()
+        placed.append(Landmark(name, x, y, radius, yaw))
+    return placed
+
+
+def sample_layout(seed: int, num_landmarks: int | None = None) -> Layout:
+    """A random field by LANI's rules: 6 to 13 landmarks of different classes and 1 to 3 lakes."""
+    if num_landmarks is not None and not 0 <= num_landmarks <= 13:
+        raise ValueError(
+            f"num_landmarks: got {num_landmarks}, expected 0 to 13; more do not fit with LANI's clearances"
+        )
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(6, 14)) if num_landmarks is None else num_landmarks
+    landmarks = None
+    while landmarks is None:  # a crowded draw starts over
+        landmarks = _sample_landmarks(generator, count)
+    lake = sample_lakes(generator, [(mark.x, mark.y) for mark in landmarks])
+    return Layout(tuple(landmarks), lake)
