@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
+
+matplotlib.use("Agg")  # pictures go to files; there may be no display
+
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt

@@ -19,6 +19,7 @@ from pvn.simulator.rays import (
     NUM_LANDMARK_COLUMNS,
     REACH,
     SCALE,
+    SHRINK,
     SIN,
     SUN_CELL,
     SUN_CELLS,
@@ -43,13 +44,21 @@ def _tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArr
 
 
 @cache
-def texture() -> npt.NDArray[np.uint8]:
-    """Tileable noise (NOISE_CELLS, NOISE_CELLS): white noise, from integers alone so that all machines agree."""
+def textures() -> npt.NDArray[np.uint8]:
+    """Tileable noise (2, NOISE_CELLS, NOISE_CELLS): white, and smooth over about seven cells.
+
+    From integers alone, so that all machines agree to the bit.
+    """
     cell = np.arange(NOISE_CELLS * NOISE_CELLS, dtype=np.uint32)
     with np.errstate(over="ignore"):
         cell = (cell ^ (cell >> 16)) * np.uint32(0x7FEB352D)
         cell = (cell ^ (cell >> 15)) * np.uint32(0x846CA68B)
-    return ((cell ^ (cell >> 16)) >> 24).astype(np.uint8).reshape(NOISE_CELLS, NOISE_CELLS)
+    white = ((cell ^ (cell >> 16)) >> 24).astype(np.int64).reshape(NOISE_CELLS, NOISE_CELLS)
+    smooth = white
+    for axis in (0, 1, 0, 1):  # a box of seven cells, twice along each axis
+        smooth = sum(np.roll(smooth, shift, axis) for shift in range(-3, 4))
+    low, high = smooth.min(), smooth.max()
+    return np.stack([white, (smooth - low) * 255 // (high - low)]).astype(np.uint8)
 
 
 @kernel
@@ -95,13 +104,14 @@ def pack(layouts: Sequence[Layout]) -> Fields:
         num_landmarks=np.array([len(layout.landmarks) for layout in layouts], np.int32),
         wetness=np.zeros((count, LAKE_CELLS, LAKE_CELLS), np.uint8),
         sun_grid=np.zeros((count, SUN_CELLS, SUN_CELLS), np.int32),
-        noise=texture(),
+        noise=textures(),
     )
     for index, layout in enumerate(layouts):
         rows = fields.landmarks[index]
         for row, landmark in zip(rows, layout.landmarks, strict=False):
             kind = LANDMARK_CLASSES[landmark.name].index
-            row[X], row[Y], row[SCALE], row[CLASS] = landmark.x, landmark.y, landmark.scale, kind
+            row[X], row[Y], row[CLASS] = landmark.x, landmark.y, kind
+            row[SCALE], row[SHRINK] = landmark.scale, 1 / landmark.scale
             row[COS], row[SIN] = math.cos(landmark.yaw), math.sin(landmark.yaw)
             row[MIDDLE], row[REACH] = spheres[kind] * landmark.scale
         fields.wetness[index] = _wetness(layout.lake)

@@ -47,8 +47,8 @@ class Airframe(NamedTuple):
     motor_lag: float = 0.02  # s; small brushless motors need 0.01 to 0.05
     rotor_min: float = 50.0  # rad/s
     rotor_max: float = 1000.0  # four rotors at this speed lift 4.5 times the weight
-    velocity_gain: float = 2.4  # 1/s
-    acceleration_max: float = 4.0  # horizontal, m/s^2: at most 22 degrees of tilt
+    velocity_gain: float = 3.2  # 1/s
+    acceleration_max: float = 3.5  # horizontal, m/s^2: at most 20 degrees of tilt
     altitude_gain: float = 6.0  # 1/s^2
     climb_gain: float = 5.0  # 1/s
     climb_max: float = 4.0  # vertical acceleration, m/s^2

@@ -19,9 +19,10 @@ ZERO, QUARTER, HALF, ONE, TWO = F(0), F(0.25), F(0.5), F(1), F(2)
 NEAR, FAR = F(1e-3), F(1e9)
 TINY = F(1e-9)
 
-# Columns of a landmark row: position, heading, scale, bounding sphere (centre height, radius), class.
-X, Y, COS, SIN, SCALE, MIDDLE, REACH, CLASS = range(8)
-NUM_LANDMARK_COLUMNS = 8
+# Columns of a landmark row: position, cosine and sine of its heading, scale and its inverse, bounding sphere
+# (height of the centre, radius), class.
+X, Y, COS, SIN, SCALE, SHRINK, MIDDLE, REACH, CLASS = range(9)
+NUM_LANDMARK_COLUMNS = 12
 MAX_LANDMARKS = 32  # a cell of the sun grid holds one bit for each
 
 FIELD = F(50)
@@ -48,7 +49,14 @@ class Fields(NamedTuple):
     num_landmarks: np.ndarray  # (N,) int32
     wetness: np.ndarray  # (N, LAKE_CELLS, LAKE_CELLS) uint8, [x, y]: over 127 is water
     sun_grid: np.ndarray  # (N, SUN_CELLS, SUN_CELLS) int32, [x, y]: landmarks that may shade this ground
-    noise: np.ndarray  # (NOISE_CELLS, NOISE_CELLS) uint8: tileable texture
+    noise: np.ndarray  # (2, NOISE_CELLS, NOISE_CELLS) uint8: tileable textures, white and smooth
+
+
+@scalar
+def floor_cell(x):
+    """Largest whole number not above x, as an int32 (math.floor would give an int64 and bring float64 with it)."""
+    cell = np.int32(x)
+    return cell - np.int32(1) if F(cell) > x else cell
 
 
 @scalar
@@ -114,7 +122,7 @@ def frustum_distance(ox, oy, oz, dx, dy, dz, taper):
 def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark):
     """The ray in the frame of a landmark; distances along it stay the same numbers."""
     cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
-    shrink = ONE / landmarks[field, landmark, SCALE]
+    shrink = landmarks[field, landmark, SHRINK]
     x, y = ox - landmarks[field, landmark, X], oy - landmarks[field, landmark, Y]
     return (
         (cos * x + sin * y) * shrink,
@@ -150,9 +158,15 @@ def solid_distance(ox, oy, oz, dx, dy, dz, solids, row):
 
 
 @scalar
+def inside_field(x, y):
+    """Metres from a place in the field to the nearest fence line; negative outside."""
+    return min(min(x, FIELD - x), min(y, FIELD - y))
+
+
+@scalar
 def fence_top(along):
     """Height of the fence at a place along it: pickets with pointed tops, two a metre."""
-    phase = TWO * along - math.floor(TWO * along)
+    phase = TWO * along - F(floor_cell(TWO * along))
     return FENCE_HEIGHT - F(0.5) * abs(phase - HALF)
 
 
@@ -163,14 +177,12 @@ def fence_distance(ox, oy, oz, dx, dy, dz, limit):
     for axis in range(2):
         across, along = (ox, oy) if axis == 0 else (oy, ox)
         step, slide = (dx, dy) if axis == 0 else (dy, dx)
-        if abs(step) < TINY:
-            continue
+        inverse = ONE / (step if abs(step) > TINY else TINY)
         for end in range(2):
-            t = ((FIELD if end == 1 else ZERO) - across) / step
-            if NEAR < t < best:
-                height = oz + t * dz
+            t = ((FIELD if end == 1 else ZERO) - across) * inverse
+            if NEAR < t < best and oz + t * dz <= FENCE_HEIGHT:
                 place = along + t * slide
-                if ZERO <= place <= FIELD and ZERO <= height <= fence_top(place):
+                if ZERO <= place <= FIELD and ZERO <= oz + t * dz <= fence_top(place):
                     best, side = t, WEST - 2 * axis - end
     return best, side
 
@@ -185,10 +197,11 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count):
     best, surface, seen = FAR, SKY, -1
     if dz < -TINY:
         best, surface = -oz / dz, GROUND
-    # Everything there is to hit but the sky and the ground lies below 20 m.
-    best, side = fence_distance(ox, oy, oz, dx, dy, dz, best)
-    if side != SKY:
-        surface = side
+    # A ray that starts and lands inside the field meets no fence on the way.
+    if surface == SKY or inside_field(ox, oy) < ZERO or inside_field(ox + best * dx, oy + best * dy) < ZERO:
+        best, side = fence_distance(ox, oy, oz, dx, dy, dz, best)
+        if side != SKY:
+            surface = side
     current = -1
     lx, ly, lz, mx, my, mz = ox, oy, oz, dx, dy, dz
     for i in range(count):
@@ -210,8 +223,8 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count):
 def is_shaded(x, y, z, fields, field):
     """Whether a landmark stands between this point and the sun."""
     # All points on one line to the sun share the ground cell that line starts from.
-    cell_x = int(math.floor((x - SUN_X / SUN_Z * z - SUN_ORIGIN) / SUN_CELL))
-    cell_y = int(math.floor((y - SUN_Y / SUN_Z * z - SUN_ORIGIN) / SUN_CELL))
+    cell_x = floor_cell((x - SUN_X / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
+    cell_y = floor_cell((y - SUN_Y / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
     if cell_x < 0 or cell_x >= SUN_CELLS or cell_y < 0 or cell_y >= SUN_CELLS:
         return False
     mask = fields.sun_grid[field, cell_x, cell_y]

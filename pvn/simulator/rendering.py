@@ -34,7 +34,7 @@ from pvn.world.solids import BOUND, CENTRE
 ORIGIN, ORIGIN_U, ORIGIN_V, AHEAD, AHEAD_U, AHEAD_V = 0, 3, 6, 9, 12, 15
 NUM_CAMERA_COLUMNS = 18
 
-TILE_WIDTH, TILE_HEIGHT = 16, 8
+TILE_WIDTH, TILE_HEIGHT = 8, 4
 MAX_CANDIDATES = 96
 
 
@@ -147,20 +147,13 @@ def to_byte(value):
 def paint_pixel(cameras, flight, column, row, fields, field, candidates, list_row, count, is_full, image):
     """Write one pixel: one ray through its centre, or 2x2 rays with shadows when `is_full`."""
     red, green, blue = ZERO, ZERO, ZERO
-    if is_full:
-        for sample in range(4):
-            u = F(column) + (QUARTER if sample & 1 == 0 else F(0.75))
-            v = F(row) + (QUARTER if sample & 2 == 0 else F(0.75))
-            ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
-            r, g, b = trace(
-                ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, True
-            )
-            red, green, blue = red + QUARTER * r, green + QUARTER * g, blue + QUARTER * b
-    else:
-        ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, F(column) + HALF, F(row) + HALF)
-        red, green, blue = trace(
-            ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, False
-        )
+    num_samples, first, share = (4, QUARTER, QUARTER) if is_full else (1, HALF, ONE)
+    for sample in range(num_samples):
+        u, v = F(column) + first, F(row) + first
+        u, v = u + HALF if sample & 1 else u, v + HALF if sample & 2 else v
+        ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
+        r, g, b = trace(ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, is_full)
+        red, green, blue = red + share * r, green + share * g, blue + share * b
     image[flight, row, column, 0] = to_byte(red)
     image[flight, row, column, 1] = to_byte(green)
     image[flight, row, column, 2] = to_byte(blue)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pvn.simulator.compiling import scalar
 from pvn.simulator.rays import (
     COS,
@@ -27,8 +29,11 @@ from pvn.simulator.rays import (
     SUN_Z,
     TINY,
     TWO,
+    WEST,
     ZERO,
     F,
+    floor_cell,
+    inside_field,
     is_shaded,
     nearest_hit,
     to_landmark,
@@ -36,30 +41,43 @@ from pvn.simulator.rays import (
 )
 from pvn.world.solids import COLOUR, COUNT, GLOSS, KIND, PATTERN, SECOND, TAPER, M
 
+KERB = F(0.35)
+
+
+WHITE, SMOOTH = 0, 1  # the two textures
+WRAP = NOISE_CELLS - 1
+
 
 @scalar
-def noise_at(noise, x, y):
-    """Smooth texture in [0, 1], one cell a unit, repeating every NOISE_CELLS."""
-    floor_x, floor_y = math.floor(x), math.floor(y)
-    i, j = int(floor_x) & (NOISE_CELLS - 1), int(floor_y) & (NOISE_CELLS - 1)
-    k, m = (i + 1) & (NOISE_CELLS - 1), (j + 1) & (NOISE_CELLS - 1)
-    u, v = x - floor_x, y - floor_y
-    low = F(noise[i, j]) * (ONE - u) + F(noise[k, j]) * u
-    high = F(noise[i, m]) * (ONE - u) + F(noise[k, m]) * u
+def texture_at(noise, which, x, y):
+    """Texture in [-1/2, 1/2], one cell a unit, repeating every NOISE_CELLS; a step at each cell's edge."""
+    return F(noise[which, floor_cell(x) & WRAP, floor_cell(y) & WRAP]) * F(1 / 255) - HALF
+
+
+@scalar
+def cloud_at(noise, x, y):
+    """Smooth texture in [0, 1], interpolated between cells."""
+    i, j = floor_cell(x), floor_cell(y)
+    u, v = x - F(i), y - F(j)
+    i, j, k, m = i & WRAP, j & WRAP, (i + 1) & WRAP, (j + 1) & WRAP
+    low = F(noise[SMOOTH, i, j]) * (ONE - u) + F(noise[SMOOTH, k, j]) * u
+    high = F(noise[SMOOTH, i, m]) * (ONE - u) + F(noise[SMOOTH, k, m]) * u
     return (low * (ONE - v) + high * v) * F(1 / 255)
 
 
 @scalar
 def wetness_at(wetness, field, x, y):
-    """How much a ground point belongs to a lake, in [0, 1]; the shore is at 1/2."""
-    u, v = x / LAKE_CELL - HALF, y / LAKE_CELL - HALF
-    last = F(LAKE_CELLS - 1)
-    if u <= ZERO or v <= ZERO or u >= last or v >= last:
+    """How much a place inside the field belongs to a lake, in [0, 1]; the shore is at 1/2."""
+    # Wetness grows by at most a third from cell to cell: where the nearest cell is dry, no shore is near.
+    if wetness[field, np.int32(x / LAKE_CELL), np.int32(y / LAKE_CELL)] == 0:
         return ZERO
-    i, j = int(u), int(v)
+    last = F(LAKE_CELLS) - F(1.001)
+    u = min(max(x / LAKE_CELL - HALF, ZERO), last)
+    v = min(max(y / LAKE_CELL - HALF, ZERO), last)
+    i, j = np.int32(u), np.int32(v)
+    u, v = u - F(i), v - F(j)
     a, b = F(wetness[field, i, j]), F(wetness[field, i, j + 1])
     c, d = F(wetness[field, i + 1, j]), F(wetness[field, i + 1, j + 1])
-    u, v = u - F(i), v - F(j)
     return ((a * (ONE - v) + b * v) * (ONE - u) + (c * (ONE - v) + d * v) * u) * F(1 / 255)
 
 
@@ -73,43 +91,17 @@ def sky_colour(dx, dy, dz, noise):
     green = F(0.52) + F(0.37) * pale
     blue = F(0.86) + F(0.09) * pale
     if up > F(0.02):
-        reach = F(3.0) / (up + F(0.08))
-        cloud = noise_at(noise, dx * reach, dy * reach) * F(0.7) + F(0.3) * noise_at(
-            noise, dx * reach * F(3.1), dy * reach * F(3.1)
-        )
-        cloud = min(max((cloud - F(0.55)) * F(4), ZERO), ONE) * min(up * F(8), ONE) * F(0.8)
+        reach = F(12.0) / (up + F(0.08))
+        cloud = cloud_at(noise, dx * reach, dy * reach)
+        cloud = min(max((cloud - F(0.52)) * F(3.5), ZERO), ONE) * min(up * F(8), ONE) * F(0.8)
         red, green, blue = red + (ONE - red) * cloud, green + (ONE - green) * cloud, blue + (ONE - blue) * cloud
     return red, green, blue
 
 
 @scalar
-def ground_colour(x, y, distance, slant, noise, wetness, field):
-    """Grass, or water and its sandy shore; `slant` is how steeply the ray comes down, 0 to 1."""
-    wet = wetness_at(wetness, field, x, y)
-    if wet > HALF:
-        glance = (ONE - slant) * (ONE - slant)
-        ripple = F(0.06) * (noise_at(noise, x * F(2.3), y * F(2.3)) - HALF)
-        return (
-            F(0.10) + F(0.48) * glance + ripple,
-            F(0.30) + F(0.42) * glance + ripple,
-            F(0.52) + F(0.36) * glance + ripple,
-        )
-    broad = noise_at(noise, x * F(0.6), y * F(0.6)) - HALF
-    i = int(math.floor(x * F(9))) & (NOISE_CELLS - 1)
-    j = int(math.floor(y * F(9))) & (NOISE_CELLS - 1)
-    blades = (F(noise[i, j]) * F(1 / 255) - HALF) * max(ZERO, ONE - distance * F(1 / 28))
-    light = ONE + F(0.35) * broad + F(0.34) * blades
-    if wet > F(0.30):
-        return F(0.74) * light, F(0.66) * light, F(0.45) * light
-    if x < ZERO or y < ZERO or x > FIELD or y > FIELD:
-        return F(0.46) * light, F(0.50) * light, F(0.27) * light
-    return (F(0.30) + F(0.10) * broad) * light, F(0.50) * light, F(0.17) * light
-
-
-@scalar
 def fence_colour(side, along, height):
     """Planks in the colour of that side; gaps and rails darker."""
-    phase = TWO * along - math.floor(TWO * along)
+    phase = TWO * along - F(floor_cell(TWO * along))
     light = F(0.62) if phase < F(0.10) else ONE
     if abs(height - F(0.55)) < F(0.10) or abs(height - F(1.65)) < F(0.10):
         light *= F(0.80)
@@ -123,13 +115,47 @@ def fence_colour(side, along, height):
 
 
 @scalar
+def kerb_colour(x, y):
+    """The fences stand on kerbs of their colour; from straight above, those are all one sees of them."""
+    if min(abs(x), abs(x - FIELD)) < min(abs(y), abs(y - FIELD)):
+        return fence_colour(WEST if x < FIELD * HALF else EAST, HALF, ZERO)
+    return fence_colour(SOUTH if y < FIELD * HALF else NORTH, HALF, ZERO)
+
+
+@scalar
+def ground_colour(x, y, distance, slant, noise, wetness, field):
+    """Grass, kerb, or water and its sandy shore; `slant` is how steeply the ray comes down, 0 to 1."""
+    light = ONE + F(0.35) * texture_at(noise, SMOOTH, x * F(4), y * F(4))
+    if distance < F(28):
+        blades = texture_at(noise, WHITE, x * F(9), y * F(9))
+        light += F(0.34) * blades * (ONE - distance * F(1 / 28))
+    inside = inside_field(x, y)
+    if inside < KERB:
+        if inside > -KERB:
+            return kerb_colour(x, y)
+        return F(0.46) * light, F(0.50) * light, F(0.27) * light
+    wet = wetness_at(wetness, field, x, y)
+    if wet > HALF:
+        glance = (ONE - slant) * (ONE - slant)
+        ripple = F(0.07) * texture_at(noise, SMOOTH, x * F(14), y * F(14))
+        return (
+            F(0.10) + F(0.48) * glance + ripple,
+            F(0.30) + F(0.42) * glance + ripple,
+            F(0.52) + F(0.36) * glance + ripple,
+        )
+    if wet > F(0.30):
+        return F(0.74) * light, F(0.66) * light, F(0.45) * light
+    return F(0.31) * light * light, F(0.50) * light, F(0.17) * light
+
+
+@scalar
 def painted_colour(ux, uy, uz, solids, row):
     """Colour of a solid at a point of its surface, given in its unit frame."""
     pattern = int(solids[row, PATTERN])
     paint = COLOUR
     if pattern == 1:
         scale = solids[row, COUNT]
-        i, j, k = int(math.floor(ux * scale)), int(math.floor(uy * scale)), int(math.floor(uz * scale))
+        i, j, k = floor_cell(ux * scale), floor_cell(uy * scale), floor_cell(uz * scale)
         # A few rounds of integer mixing: neighbouring cells get unrelated bits.
         mixed = (i * 73856093) ^ (j * 19349663) ^ (k * 83492791)
         mixed = (mixed ^ (mixed >> 13)) * 1274126177
@@ -138,7 +164,7 @@ def painted_colour(ux, uy, uz, solids, row):
     elif pattern > 1:
         place = (uz if pattern == 2 else ux) * HALF + HALF
         phase = place * solids[row, COUNT]
-        if phase - math.floor(phase) >= HALF:
+        if phase - F(floor_cell(phase)) >= HALF:
             paint = SECOND
     return solids[row, paint], solids[row, paint + 1], solids[row, paint + 2]
 
@@ -220,9 +246,7 @@ def trace(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count, has_sha
             red, green, blue = fence_colour(surface, y if surface >= EAST else x, z)
         if not is_lit:
             red, green, blue = red * F(0.58), green * F(0.58), blue * F(0.62)
-    haze = distance / (distance + F(320))
-    haze = haze * haze * F(2.2)
-    haze = min(haze, ONE)
+    haze = min(distance * distance * F(1.5e-5), F(0.8))
     return (
         red + (F(0.82) - red) * haze,
         green + (F(0.89) - green) * haze,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from pvn.simulator.quadcopter import (
 from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
 
-Quality = Literal["fast", "full"]
+Quality = Literal["none", "fast", "full"]
 
 FORWARD, TURN, STOP = 0, 1, 2
 
@@ -47,7 +47,8 @@ class SimulatorConfig:
     """What is the same for every flight."""
 
     quality: Quality = "full"
-    """"full": 2x2 rays a pixel and sun shadows; "fast": one ray, no shadows."""
+    """"full": 2x2 rays a pixel and sun shadows; "fast": one ray, no shadows; "none": black pictures, for pilots
+    that do not look."""
     step_seconds: float = 0.5
     """Time between actions (authors' code)."""
     altitude: float = 5.0
@@ -67,8 +68,8 @@ class SimulatorConfig:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: got {value}, expected a positive number")
-        if self.quality not in ("fast", "full"):
-            raise ValueError(f'quality: got {self.quality!r}, expected "fast" or "full"')
+        if self.quality not in get_args(Quality):
+            raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,11 @@ class Simulator:
         layouts: Sequence[Layout],
         num_flights: int,
         *,
+        field_index: Sequence[int] | None = None,
         device: str | torch.device = "cpu",
         config: SimulatorConfig = SimulatorConfig(),
     ) -> None:
+        """Pack the layouts; flights hover in the middle of field_index[flight] (the first field by default)."""
         if not layouts:
             raise ValueError("layouts: got none, expected at least one field to fly in")
         if num_flights < 1:
@@ -142,8 +145,10 @@ class Simulator:
             (num_flights, NUM_SETPOINTS), dtype=torch.float64, device=self.device
         )
         self._cameras = torch.zeros((num_flights, NUM_CAMERA_COLUMNS), device=self.device)
-        everything = torch.ones(num_flights, dtype=torch.bool)
-        self._place(torch.tensor([FIELD_SIZE / 2, FIELD_SIZE / 2, 0.0]).repeat(num_flights, 1), everything)
+        middle = torch.tensor([FIELD_SIZE / 2, FIELD_SIZE / 2, 0.0]).repeat(num_flights, 1)
+        self._hover(middle, torch.ones(num_flights, dtype=torch.bool))
+        if field_index is not None:
+            self._assign(torch.tensor(field_index), torch.ones(num_flights, dtype=torch.bool))
 
     def _checked(self, value: Tensor, name: str, columns: int, meaning: str) -> Tensor:
         if not isinstance(value, Tensor) or value.shape != (self.num_flights, columns):
@@ -171,6 +176,13 @@ class Simulator:
     def reset(
         self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
     ) -> Observation:
+        """`place` flights and observe."""
+        self.place(start, field_index, mask)
+        return self.observe()
+
+    def place(
+        self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
+    ) -> None:
         """Hover flights at start (B, 3): x, y (metres) and yaw (radians), field frame, at the held altitude.
 
         field_index (B,): the field each flight is in; unchanged if not given. mask (B,) bool: which flights to
@@ -187,21 +199,24 @@ class Simulator:
         filled = torch.where(mask.to(start.device)[:, None], start, 0.0) if start.ndim == 2 else start
         start = self._checked(filled, "start", 3, "x, y and yaw")
         if field_index is not None:
-            if field_index.shape != (self.num_flights,):
-                raise ValueError(
-                    f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)"
-                )
-            index = torch.where(mask, field_index.to(self.device, torch.int64), self.field_index)
-            if bool(((index < 0) | (index >= self.num_fields)).any()):
-                raise ValueError(
-                    f"field_index: got values from {int(index.min())} to {int(index.max())}, expected 0 to "
-                    f"{self.num_fields - 1}"
-                )
-            self.field_index = index
-        self._place(start, mask)
-        return self.observe()
+            self._assign(field_index, mask)
+        self._hover(start, mask)
 
-    def _place(self, start: Tensor, mask: Tensor) -> None:
+    def _assign(self, field_index: Tensor, mask: Tensor) -> None:
+        if field_index.shape != (self.num_flights,):
+            raise ValueError(
+                f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)"
+            )
+        index = field_index.to(self.device, torch.int64)
+        index = torch.where(mask.to(self.device), index, self.field_index)
+        if bool(((index < 0) | (index >= self.num_fields)).any()):
+            raise ValueError(
+                f"field_index: got values from {int(index.min())} to {int(index.max())}, expected 0 to "
+                f"{self.num_fields - 1}"
+            )
+        self.field_index = index
+
+    def _hover(self, start: Tensor, mask: Tensor) -> None:
         start, mask = start.to(self.device, torch.float64), mask.to(self.device)
         state = torch.zeros_like(self._state)
         state[:, POSITION : POSITION + 2] = start[:, :2]
@@ -212,6 +227,11 @@ class Simulator:
         self._state = torch.where(mask[:, None], state, self._state)
 
     def step(self, action: Tensor) -> Observation:
+        """`advance` by an action and observe."""
+        self.advance(action)
+        return self.observe()
+
+    def advance(self, action: Tensor) -> None:
         """Fly one step with action (B, 3): forward speed (m/s), yaw rate (rad/s, left is positive), stop.
 
         Speed is clamped to [0, max_speed] and yaw rate to +- max_yaw_rate. A flight whose stop is over 0.5 brakes
@@ -226,7 +246,6 @@ class Simulator:
         )
         self._setpoints[:, ALTITUDE] = config.altitude
         self._functions.advance(self._state, self._setpoints, config.airframe, self._num_substeps)
-        return self.observe()
 
     def _aim(self) -> Tensor:
         poses = torch.empty((self.num_flights, 6), device=self.device)
@@ -237,11 +256,12 @@ class Simulator:
         """What every drone sees now."""
         poses = self._aim()
         camera = self.config.camera
-        image = torch.empty(
+        image = torch.zeros(
             (self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device
         )
-        is_full = self.config.quality == "full"
-        self._functions.paint(self._cameras, self._traced, self.field_index, is_full, image)
+        if self.config.quality != "none":
+            is_full = self.config.quality == "full"
+            self._functions.paint(self._cameras, self._traced, self.field_index, is_full, image)
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -111,25 +112,45 @@ class Layout:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> list[Landmark] | None:
-    names = generator.choice(len(LANDMARK_NAMES), num_landmarks, replace=False)
-    placed: list[Landmark] = []
-    low, high = round(EDGE_CLEARANCE / METRES_PER_CONFIG), round((FIELD_SIZE - EDGE_CLEARANCE) / METRES_PER_CONFIG)
-    for name in (LANDMARK_NAMES[index] for index in names):
-        # Whole config units, as in LANI, so that a file read back is the same layout to the bit.
-        radius = LANDMARK_CLASSES[name].radius * generator.uniform(1.0, 1.3)
-        radius = round(radius / METRES_PER_CONFIG, 2) * METRES_PER_CONFIG
-        yaw = generator.uniform(-math.pi, math.pi)
-        places = generator.integers(low, high + 1, (TRIES, 2)) * METRES_PER_CONFIG
-        is_free = np.ones(TRIES, bool)
-        for mark in placed:
-            distance = np.hypot(places[:, 0] - mark.x, places[:, 1] - mark.y)
-            is_free &= distance >= radius + mark.radius + GAP
-        if not is_free.any():
-            return None
-        x, y = places[is_free.argmax()].tolist()
-        placed.append(Landmark(name, x, y, radius, yaw))
-    return placed
+@numba.njit(cache=True)
+def _place(generator, radii, low, high, unit, gap, tries):
+    """Random whole-unit places (N, 2) at which discs keep `gap` from each other; none if one finds no room."""
+    places = np.empty((len(radii), 2))
+    for disc in range(len(radii)):
+        is_free = False
+        for _ in range(tries):
+            x, y = generator.integers(low, high + 1) * unit, generator.integers(low, high + 1) * unit
+            is_free = True
+            for other in range(disc):
+                away = math.hypot(x - places[other, 0], y - places[other, 1])
+                if away < radii[disc] + radii[other] + gap:
+                    is_free = False
+                    break
+            if is_free:
+                break
+        if not is_free:
+            return places[:0]
+        places[disc, 0], places[disc, 1] = x, y
+    return places
+
+
+def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> tuple[Landmark, ...]:
+    edge = round(EDGE_CLEARANCE / METRES_PER_CONFIG)
+    across = round(FIELD_SIZE / METRES_PER_CONFIG)
+    while True:  # a crowded draw starts over, with other classes
+        chosen = generator.choice(len(LANDMARK_NAMES), num_landmarks, replace=False)
+        kinds = [LANDMARK_CLASSES[LANDMARK_NAMES[index]] for index in chosen]
+        scales = generator.uniform(1.0, 1.3, num_landmarks)
+        # Whole or hundredth config units, so that a file read back is the same layout to the bit.
+        radii = METRES_PER_CONFIG * np.round([kind.radius / METRES_PER_CONFIG for kind in kinds] * scales, 2)
+        places = _place(generator, radii, edge, across - edge, METRES_PER_CONFIG, GAP, TRIES)
+        if len(places) == num_landmarks:
+            break
+    yaws = generator.uniform(-math.pi, math.pi, num_landmarks)
+    return tuple(
+        Landmark(kind.name, float(x), float(y), float(radius), float(yaw))
+        for kind, (x, y), radius, yaw in zip(kinds, places, radii, yaws, strict=True)
+    )
 
 
 def sample_layout(seed: int, num_landmarks: int | None = None) -> Layout:
@@ -140,8 +161,5 @@ def sample_layout(seed: int, num_landmarks: int | None = None) -> Layout:
         )
     generator = np.random.default_rng(seed)
     count = int(generator.integers(6, 14)) if num_landmarks is None else num_landmarks
-    landmarks = None
-    while landmarks is None:  # a crowded draw starts over
-        landmarks = _sample_landmarks(generator, count)
-    lake = sample_lakes(generator, [(mark.x, mark.y) for mark in landmarks])
-    return Layout(tuple(landmarks), lake)
+    landmarks = _sample_landmarks(generator, count)
+    return Layout(landmarks, sample_lakes(generator, [(mark.x, mark.y) for mark in landmarks]))

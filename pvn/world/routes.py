@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -57,36 +58,39 @@ def _on_circle(generator: np.random.Generator, centre: Points, radius: float) ->
     return centre + radius * np.array([math.cos(angle), math.sin(angle)])
 
 
-def _walk(
-    generator: np.random.Generator, start: Points, target: Points, centres: Points, radii: Points, shore: Points
-) -> Points | None:
-    """Steps (S, 2) from start to target; None if it is not reached in time or the way leaves the field."""
-    angles = generator.uniform(-math.pi, math.pi, MAX_STEPS)
-    sizes = generator.uniform(0, NOISE, MAX_STEPS)
-    noise = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * sizes[:, None]
-    place, steps = start, [start]
-    for push in noise:
-        ahead = target - place
-        distance = math.hypot(*ahead)
+@numba.njit(cache=True)
+def _walk(noise, start, target, centres, radii, shore):
+    """Steps (S, 2) from start to target; none if it is not reached in time or the way leaves the field."""
+    steps = np.empty((len(noise) + 1, 2))
+    steps[0] = start
+    for step in range(len(noise)):
+        x, y = steps[step]
+        ahead_x, ahead_y = target[0] - x, target[1] - y
+        distance = math.hypot(ahead_x, ahead_y)
         if distance < REACHED:
-            return np.array(steps)
-        move = ahead / distance * STEP + push
-        away = place - centres
-        gaps = np.hypot(away[:, 0], away[:, 1])
-        for i in np.flatnonzero(gaps < radii):
-            move = move + away[i] / gaps[i] * (radii[i] - gaps[i])
-        if len(shore):
-            away = place - shore
-            gaps = np.hypot(away[:, 0], away[:, 1])
-            near = np.argsort(gaps)[:20]
-            near = near[(gaps[near] < LAKE_REACH) & (gaps[near] > 0)]
-            if len(near):
-                move = move + (away[near] / gaps[near, None]).mean(axis=0) * LAKE_PUSH
-        place = place + move
-        if not (0 <= place[0] <= FIELD_SIZE and 0 <= place[1] <= FIELD_SIZE):
-            return None
-        steps.append(place)
-    return None
+            return steps[: step + 1]
+        move_x = ahead_x / distance * STEP + noise[step, 0]
+        move_y = ahead_y / distance * STEP + noise[step, 1]
+        for landmark in range(len(centres)):
+            away_x, away_y = x - centres[landmark, 0], y - centres[landmark, 1]
+            gap = math.hypot(away_x, away_y)
+            if gap < radii[landmark]:
+                move_x += away_x / gap * (radii[landmark] - gap)
+                move_y += away_y / gap * (radii[landmark] - gap)
+        push_x, push_y, count = 0.0, 0.0, 0
+        for cell in range(len(shore)):
+            away_x, away_y = x - shore[cell, 0], y - shore[cell, 1]
+            gap = math.hypot(away_x, away_y)
+            if 0.0 < gap < LAKE_REACH:
+                push_x, push_y, count = push_x + away_x / gap, push_y + away_y / gap, count + 1
+        if count > 0:
+            move_x += push_x / count * LAKE_PUSH
+            move_y += push_y / count * LAKE_PUSH
+        x, y = x + move_x, y + move_y
+        if not (0.0 <= x <= FIELD_SIZE and 0.0 <= y <= FIELD_SIZE):
+            break
+        steps[step + 1, 0], steps[step + 1, 1] = x, y
+    return steps[:0]
 
 
 def _resampled(walk: Points) -> Points:
@@ -115,8 +119,11 @@ def _try_route(generator: np.random.Generator, layout: Layout, shore: Points) ->
         if following is None:
             break
         target = _on_circle(generator, centres[following], radii[following])
-        walk = _walk(generator, legs[-1][-1], target, centres, radii, shore)
-        if walk is None:
+        angles = generator.uniform(-math.pi, math.pi, MAX_STEPS)
+        sizes = generator.uniform(0, NOISE, MAX_STEPS)
+        noise = np.stack([np.cos(angles), np.sin(angles)], axis=-1) * sizes[:, None]
+        walk = _walk(noise, legs[-1][-1], target, centres, radii, shore)
+        if not len(walk):
             return None
         legs.append(walk)
         visited.append(following)

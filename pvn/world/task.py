@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -10,7 +11,9 @@ import numpy.typing as npt
 
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout, sample_layout
-from pvn.world.routes import sample_route
+from pvn.world.routes import Route, sample_route
+
+SPLIT_SHARE = 0.18
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,22 +43,49 @@ class Task:
         return x, y
 
 
-def sample_tour(seed: int) -> list[Task]:
-    """Tasks along one random route in one random field: fly on to the next landmark, again and again.
+def _heading(path: npt.NDArray[np.float64], index: int) -> float:
+    """Direction of the path around one of its points, radians."""
+    before, after = max(index - 2, 0), min(index + 2, len(path) - 1)
+    ahead = path[after] - path[before]
+    return math.atan2(ahead[1], ahead[0])
 
-    The paths are LANI's; the sentences are the plainest there are ("go to the barrel").
-    """
-    route = None
-    while route is None:
-        layout = sample_layout(seed)
+
+def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
+    if layout is not None:
         route = sample_route(seed, layout)
-        seed += 1_000_000_007  # a field with no room for a route gives way to another
+        if route is None:
+            raise ValueError(
+                f"no route through this field: got {len(layout.landmarks)} landmarks, expected at least two that are "
+                "10 m apart with room to fly between them; add or move landmarks, or try another seed"
+            )
+        return layout, route
+    for attempt in itertools.count():  # a field with no room for a route gives way to another
+        layout = sample_layout(seed + attempt * 1_000_000_007)
+        route = sample_route(seed, layout)
+        if route is not None:
+            return layout, route
+    raise AssertionError
+
+
+def sample_tour(seed: int, layout: Layout | None = None) -> list[Task]:
+    """Tasks along one random route in a field (a random one by default): fly on to the next landmark, again and again.
+
+    The paths are LANI's, and so is their number: people gave 4.7 instructions for the 4 legs of a route, so about
+    every sixth leg is told in two parts. The sentences are the plainest there are ("go to the barrel").
+    """
+    layout, route = _layout_and_route(seed, layout)
+    generator = np.random.default_rng(seed)
     tasks = []
     for leg, landmark in enumerate(route.visited[1:]):
-        path = route.points[route.stops[leg] : route.stops[leg + 1] + 1]
-        # A person has already turned towards where the next stretch goes.
-        ahead = path[min(2, len(path) - 1)] - path[0]
+        first, last = route.stops[leg], route.stops[leg + 1]
         noun = LANDMARK_CLASSES[layout.landmarks[landmark].name].noun
-        start = (float(path[0, 0]), float(path[0, 1]), math.atan2(ahead[1], ahead[0]))
-        tasks.append(Task(layout, start, path, f"go to the {noun}"))
+        parts = [(first, last, f"go to the {noun}")]
+        if last - first >= 6 and generator.random() < SPLIT_SHARE:
+            half = (first + last) // 2
+            parts = [(first, half, f"fly toward the {noun}"), (half, last, f"go to the {noun}")]
+        for begin, end, instruction in parts:
+            # The drone still faces the way it came, as after the previous instruction.
+            yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
+            x, y = route.points[begin].tolist()
+            tasks.append(Task(layout, (x, y, yaw), route.points[begin : end + 1], instruction))
     return tasks

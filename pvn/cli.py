@@ -1,0 +1,214 @@
+"""The command line: one frozen dataclass for each verb, which is its options, its help and its defaults at once.
+
+Nothing heavy is imported before a verb runs, so that help is there at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, configure, subcommand
+
+Device = Literal["cpu", "cuda"]
+Pilot = Literal["oracle", "stop", "average"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fly:
+    """Fly a tour through a random field and draw every flight."""
+
+    seed: int = 0
+    """Which field and tour; the same seed gives the same flights."""
+    pilot: Pilot = "oracle"
+    """Who flies: oracle follows the demonstrated path, stop stays, average flies straight on."""
+    device: Device = "cpu"
+    """Where to simulate."""
+    out: Path = Path("pictures")
+    """Folder for the pictures."""
+
+    def run(self) -> None:
+        """Fly, draw, and say what happened."""
+        from rich.console import Console
+        from rich.progress import track
+        from rich.table import Table
+
+        from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.corpus.oracle import Oracle
+        from pvn.corpus.pilots import Average, Stop
+        from pvn.world.task import sample_tour
+
+        console = Console()
+        with console.status("compiling (the first time only) and flying"):
+            tasks = sample_tour(self.seed)
+            policy = {"oracle": Oracle, "stop": Stop, "average": Average}[self.pilot]()
+            log, frames = fly_with_frames(tasks, policy, device=self.device)
+        paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
+        for index in track(range(len(tasks)), "drawing", console=console):
+            draw_flight(paths[index], tasks[index], log, frames, index)
+        distance, flown = log.goal_distance(tasks), log.distance_flown()
+        table = Table(title=f"{self.pilot} in field {self.seed}")
+        for heading in ("", "instruction", "steps", "flown", "ends"):
+            table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
+        for index, task in enumerate(tasks):
+            verdict = "success" if log.has_stopped[index] and distance[index] < 5 else "failure"
+            table.add_row(
+                str(index + 1),
+                task.instruction,
+                str(int(log.num_steps[index])),
+                f"{float(flown[index]):.1f} m",
+                f"{float(distance[index]):.1f} m from the goal: {verdict}",
+            )
+        console.print(table)
+        for path in paths:
+            print(f"picture: {path}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """Draw the contact sheet of all 63 landmark classes, from the front and from above."""
+
+    out: Path = Path("pictures/catalogue.png")
+    """File for the picture."""
+    names: tuple[str, ...] = ()
+    """Only these classes."""
+
+    def run(self) -> None:
+        """Draw, and say where."""
+        from pvn.app.catalogue import draw_catalogue
+        from pvn.world.landmarks import LANDMARK_NAMES
+
+        draw_catalogue(self.out, self.names or LANDMARK_NAMES)
+        print(f"landmark classes: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """Draw a field from above, and what a drone sees on an oracle flight through it."""
+
+    seed: int = 0
+    """Which random field, and which route through it."""
+    file: Path | None = None
+    """Draw the field in this LANI environment file (random_config_N.json) instead of a random one."""
+    out: Path | None = None
+    """File for the picture; by default in the folder pictures."""
+    save: Path | None = None
+    """Also write the field as a LANI environment file (random_config_N.json)."""
+
+    def run(self) -> None:
+        """Draw, and say where."""
+        from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.corpus.oracle import Oracle
+        from pvn.world.lani import read_layout, write_layout
+        from pvn.world.task import sample_tour
+
+        name = f"field_seed{self.seed}" if self.file is None else self.file.stem
+        out = self.out or Path(f"pictures/{name}.png")
+        task = sample_tour(self.seed, None if self.file is None else read_layout(self.file))[0]
+        log, frames = fly_with_frames([task], Oracle())
+        draw_flight(out, task, log, frames, 0)
+        print(f"{name}, {len(task.layout.landmarks)} landmarks: {out}")
+        if self.save is not None:
+            write_layout(task.layout, self.save)
+            print(f"environment file: {self.save}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw pictures of the world."""
+
+    what: (
+        Annotated[Catalogue, subcommand("catalogue", prefix_name=False)]
+        | Annotated[Field, subcommand("field", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Draw it."""
+        self.what.run()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSimulator:
+    """Measure frames and flight-steps a second on every device here, and the peers' where they are installed."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    max_batch: int = 16_384
+    """Largest batch of the growth curve."""
+    seconds: float = 1.0
+    """Least time spent on each figure."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.evaluation.simulator_benchmark import measure_simulator, print_report
+
+        report = measure_simulator(self.max_batch, self.seconds)
+        print_json(report) if self.json else print_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOracle:
+    """Fly the oracle over LANI-like segments and compare its steps and distances with the paper's."""
+
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    segments: int = 500
+    """How many segments."""
+    device: Device = "cpu"
+    """Where to simulate."""
+
+    def run(self) -> None:
+        """Fly and print."""
+        from pvn.evaluation.oracle_benchmark import measure_oracle, print_oracle_report
+
+        report = measure_oracle(self.segments, self.device)
+        print_json(report) if self.json else print_oracle_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure how fast and how well."""
+
+    what: (
+        Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
+        | Annotated[BenchOracle, subcommand("oracle", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Measure it."""
+        self.what.run()
+
+
+Verb = (
+    Annotated[Fly, subcommand("fly", prefix_name=False)]
+    | Annotated[Show, subcommand("show", prefix_name=False)]
+    | Annotated[Bench, subcommand("bench", prefix_name=False)]
+)
+
+
+def print_json(report: object) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(report, indent=2))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the verb on the command line; what a user can mend is said in one line, without a traceback."""
+    verb = tyro.cli(
+        configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[arg-type]
+        prog="pvn",
+        description="Fly a quadcopter by language.",
+        args=arguments,
+    )
+    try:
+        verb.run()
+    except (ValueError, OSError) as error:
+        print(f"pvn: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

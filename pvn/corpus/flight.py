@@ -1,0 +1,126 @@
+"""The one roll-out loop: any policy, any number of tasks, flown to their ends in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from pvn.simulator.simulator import STOP, Observation, Simulator, SimulatorConfig
+from pvn.world.task import Task
+
+HORIZON = 100
+
+
+class Policy(Protocol):
+    """A pilot. It keeps nothing between calls: what it must remember goes out as memory and comes back."""
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
+        """Memory at the start of the tasks' flights."""
+
+    def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
+        """Action (B, 3), forward speed (m/s), yaw rate (rad/s), stop; and the memory for the next call."""
+
+
+@dataclass(frozen=True)
+class FlightLog:
+    """B flights as they happened, T steps at most; entries after a flight's end repeat its last."""
+
+    pose_world: Tensor
+    """Poses (B, T + 1, 6), field frame, before each step and after the last."""
+    velocity_world: Tensor
+    """Velocities (B, T + 1, 3), field frame, m/s, at the same times."""
+    action: Tensor
+    """Actions (B, T, 3) as the policy gave them."""
+    num_steps: Tensor
+    """Steps (B,) each flight took; the one that said stop counts."""
+    has_stopped: Tensor
+    """Whether (B,) the policy itself said stop; if not, the horizon ended the flight."""
+
+    @property
+    def end_world(self) -> Tensor:
+        """Where (B, 2) the flights ended, field frame, metres: after braking."""
+        return self.pose_world[:, -1, :2]
+
+    def goal_distance(self, tasks: Sequence[Task]) -> Tensor:
+        """Metres (B,) between the end of each flight and its task's goal."""
+        goal = torch.tensor([task.goal for task in tasks]).to(self.pose_world)
+        return (self.end_world - goal).norm(dim=-1)
+
+    def distance_flown(self) -> Tensor:
+        """Metres (B,) along the ground."""
+        return self.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(dim=1)
+
+
+def simulator_for(
+    tasks: Sequence[Task],
+    *,
+    device: str | torch.device = "cpu",
+    config: SimulatorConfig = SimulatorConfig(),
+) -> Simulator:
+    """A simulator with one flight for each task, in its field; tasks of one layout share it."""
+    if not tasks:
+        raise ValueError("tasks: got none, expected at least one task to fly")
+    layouts = {id(task.layout): task.layout for task in tasks}
+    place = {key: index for index, key in enumerate(layouts)}
+    return Simulator(
+        list(layouts.values()),
+        len(tasks),
+        field_index=[place[id(task.layout)] for task in tasks],
+        device=device,
+        config=config,
+    )
+
+
+def fly(
+    simulator: Simulator,
+    tasks: Sequence[Task],
+    policy: Policy,
+    *,
+    horizon: int = HORIZON,
+    watch: Callable[[int, Observation, Tensor, Any], None] | None = None,
+) -> FlightLog:
+    """Fly every task until its policy says stop, or for `horizon` steps.
+
+    The policy acts on the observation before the step. A flight that has stopped brakes and hovers while the others
+    go on. watch(step, observation, action, memory) is called before each step, for pictures and recordings.
+    """
+    if len(tasks) != simulator.num_flights:
+        raise ValueError(
+            f"tasks: got {len(tasks)}, expected {simulator.num_flights}, one for each flight of the simulator"
+        )
+    if horizon < 1:
+        raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
+    device = simulator.device
+    observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
+    memory = policy.begin(tasks, device)
+    poses, velocities, actions = [observation.pose_world], [observation.velocity_world], []
+    is_flying = torch.ones(len(tasks), dtype=torch.bool, device=device)
+    num_steps = torch.zeros(len(tasks), dtype=torch.int64, device=device)
+    for step in range(horizon):
+        action, memory = policy.act(observation, memory)
+        if watch is not None:
+            watch(step, observation, action, memory)
+        # A flight that has ended keeps its brakes on, whatever its policy says now.
+        held = torch.zeros_like(action)
+        held[:, STOP] = 1.0
+        action = torch.where(is_flying[:, None], action, held)
+        num_steps += is_flying
+        observation = simulator.step(action)
+        # The braking step belongs to the flight; what hovering adds after it does not.
+        poses.append(torch.where(is_flying[:, None], observation.pose_world, poses[-1]))
+        velocities.append(torch.where(is_flying[:, None], observation.velocity_world, velocities[-1]))
+        actions.append(action)
+        is_flying = is_flying & (action[:, STOP] <= 0.5)
+        if not bool(is_flying.any()):
+            break
+    return FlightLog(
+        pose_world=torch.stack(poses, 1),
+        velocity_world=torch.stack(velocities, 1),
+        action=torch.stack(actions, 1),
+        num_steps=num_steps,
+        has_stopped=~is_flying,
+    )

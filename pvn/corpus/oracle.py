@@ -1,0 +1,132 @@
+"""The oracle: a pilot that knows the path and follows a carrot along it (the authors' basic carrot planner).
+
+Differences from the authors' code, which are its bugs: speed builds up with the steps of this flight, not with the
+index on the paragraph's path; the path's last point is the goal and may be the carrot; the test for having lost the
+path compares two distances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pvn.geometry import wrap_angle
+from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.world.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleConfig:
+    """Constants of the planner; lengths in metres (20 config units each)."""
+
+    lookahead: float = 6.0
+    """How far along the path the carrot is."""
+    slow_down: float = 6.0
+    """Distance to the goal from which speed falls in proportion to it."""
+    stop: float = 1.5
+    """Distance to the goal at which the oracle stops."""
+    accelerate_steps: int = 3
+    """Steps until full speed."""
+    min_speed: float = 0.3
+    """Least speed, as a share of the simulator's greatest."""
+    max_deviation: float = 20.0
+    """The oracle gives up, and stops, when path and carrot are both further away than this."""
+
+
+@dataclass(frozen=True)
+class OracleMemory:
+    """Where each of B flights is on its path."""
+
+    path_world: Tensor
+    """Path points (B, P, 2), field frame; the goal is repeated behind the end."""
+    arc: Tensor
+    """Length of path (B, P) up to each point, metres."""
+    last: Tensor
+    """Index (B,) of the goal."""
+    index: Tensor
+    """Index (B,) of the point the drone is at."""
+    step: int
+    is_lost: Tensor
+    """Whether (B,) the drone is too far from its path for the oracle's advice to mean anything."""
+
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    """values[b, index[b]] for each b."""
+    return values[torch.arange(len(index), device=index.device), index]
+
+
+class Oracle:
+    """Follows each task's path and stops at its end."""
+
+    def __init__(
+        self, config: OracleConfig = OracleConfig(), simulator: SimulatorConfig = SimulatorConfig()
+    ) -> None:
+        self.config = config
+        self.max_speed, self.max_yaw_rate = simulator.max_speed, simulator.max_yaw_rate
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> OracleMemory:
+        """Paths of all tasks, side by side."""
+        longest = max(len(task.path) for task in tasks)
+        path = torch.empty((len(tasks), longest, 2), dtype=torch.float32)
+        for row, task in zip(path, tasks, strict=True):
+            points = torch.as_tensor(task.path, dtype=torch.float32)
+            row[: len(points)] = points
+            row[len(points) :] = points[-1]
+        lengths = path.diff(dim=1).norm(dim=-1)
+        arc = torch.cat([torch.zeros(len(tasks), 1), lengths.cumsum(1)], 1)
+        start = torch.zeros(len(tasks), dtype=torch.int64, device=device)
+        return OracleMemory(
+            path_world=path.to(device),
+            arc=arc.to(device),
+            last=torch.tensor([len(task.path) - 1 for task in tasks], device=device),
+            index=start,
+            step=0,
+            is_lost=torch.zeros_like(start, dtype=torch.bool),
+        )
+
+    def _carrot(self, memory: OracleMemory, index: Tensor) -> Tensor:
+        """Index (B,) of the first path point more than the lookahead ahead, at most the goal's."""
+        reach = _pick(memory.arc, index) + self.config.lookahead
+        carrot = torch.searchsorted(memory.arc, reach[:, None], right=True)[:, 0]
+        return torch.minimum(carrot, memory.last)
+
+    def _advance(self, memory: OracleMemory, place: Tensor) -> Tensor:
+        """Index (B,) after moving on while the next path point is at least as close as the present one."""
+        distance = (memory.path_world - place[:, None]).norm(dim=-1)  # (B, P)
+        position = torch.arange(distance.shape[1] - 1, device=place.device)
+        gets_worse = distance[:, 1:] > distance[:, :-1] + 1e-3
+        halts = gets_worse & (position >= memory.index[:, None])
+        index = torch.where(halts.any(1), halts.int().argmax(1), memory.last)
+        index = torch.minimum(index, memory.last)
+        carrot = self._carrot(memory, memory.index)
+        is_stuck = (index == memory.index) & (_pick(distance, carrot) < _pick(distance, index))
+        return torch.where(is_stuck, carrot, index)
+
+    def act(self, observation: Observation, memory: OracleMemory) -> tuple[Tensor, OracleMemory]:
+        """Steer to the carrot, slower in turns and near the goal; stop at the goal or past it."""
+        config = self.config
+        place, yaw = observation.pose_world[:, :2], observation.pose_world[:, 5]
+        index = self._advance(memory, place)
+        carrot = _pick(memory.path_world, self._carrot(memory, index))
+        goal = _pick(memory.path_world, memory.last)
+        to_carrot, to_goal = carrot - place, (goal - place).norm(dim=-1)
+        last_leg = goal - _pick(memory.path_world, memory.last - 1)
+        is_past = (index == memory.last) & (((place - goal) * last_leg).sum(-1) > 0)
+        off_path = (_pick(memory.path_world, index) - place).norm(dim=-1)
+        is_lost = memory.is_lost | (
+            torch.minimum(off_path, to_carrot.norm(dim=-1)) > config.max_deviation
+        )
+        error = wrap_angle(torch.atan2(to_carrot[:, 1], to_carrot[:, 0]) - yaw)
+        speed = 1.0 / (1.0 + 2.0 * error.abs() / math.pi)
+        speed = speed * min(1.0, (memory.step + 1) / config.accelerate_steps)
+        speed = speed * (to_goal / config.slow_down).clamp(max=1.0)
+        speed = speed.clamp(config.min_speed, 1.0) * self.max_speed
+        yaw_rate = error.clamp(-1.0, 1.0) * self.max_yaw_rate
+        stop = (to_goal < config.stop) | is_past | is_lost
+        action = torch.stack([speed, yaw_rate, stop.to(speed)], -1)
+        action[:, :2] *= ~stop[:, None]
+        return action, replace(memory, index=index, step=memory.step + 1, is_lost=is_lost)

@@ -1,0 +1,46 @@
+"""Pilots that neither look nor listen: the two trivial baselines of the paper's results table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pvn.simulator.simulator import Observation
+from pvn.world.task import Task
+
+
+class Stop:
+    """Stops at once."""
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> None:
+        """Nothing to remember."""
+
+    def act(self, observation: Observation, memory: None) -> tuple[Tensor, None]:
+        """Stop."""
+        action = torch.zeros((len(observation.pose_world), 3), device=observation.pose_world.device)
+        action[:, 2] = 1.0
+        return action, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average:
+    """Flies straight ahead at the oracle's mean speed and stops after its mean number of steps."""
+
+    speed: float = 1.76
+    """Forward speed, m/s: the paper's 0.88 m a step."""
+    num_steps: int = 18
+    """The step that says stop (paper)."""
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> int:
+        """The number of steps taken."""
+        return 0
+
+    def act(self, observation: Observation, memory: int) -> tuple[Tensor, int]:
+        """Straight on, until it is time to stop."""
+        stops = memory + 1 >= self.num_steps
+        row = torch.tensor([0.0 if stops else self.speed, 0.0, float(stops)])
+        action = row.to(observation.pose_world.device).repeat(len(observation.pose_world), 1)
+        return action, memory + 1

@@ -1,0 +1,61 @@
+"""How the oracle flies LANI-like segments, beside the paper's figures: `pvn bench oracle`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from pvn.corpus.flight import fly, simulator_for
+from pvn.corpus.oracle import Oracle
+from pvn.simulator.simulator import SimulatorConfig
+from pvn.world.task import Task, sample_tour
+
+PAPER = {
+    "mean_steps": 18.0, "metres_per_step": 0.88, "mean_distance": 1.38, "median_distance": 1.29,
+    "success_percent": 100.0, "mean_start_goal": 15.8, "median_start_goal": 14.8,
+}  # fmt: skip
+
+
+def _segments(count: int) -> list[Task]:
+    tasks: list[Task] = []
+    for seed in track(range(count), "drawing routes", console=Console(stderr=True), transient=True):
+        if len(tasks) >= count:
+            break
+        tasks += sample_tour(seed)
+    return tasks[:count]
+
+
+def measure_oracle(num_segments: int, device: str) -> dict[str, Any]:
+    """Steps, speed and final distance of the oracle over LANI-like segments."""
+    if num_segments < 1:
+        raise ValueError(f"segments: got {num_segments}, expected at least 1")
+    tasks = _segments(num_segments)
+    simulator = simulator_for(tasks, device=device, config=SimulatorConfig(quality="none"))
+    log = fly(simulator, tasks, Oracle())
+    distance = log.goal_distance(tasks).cpu()
+    apart = np.array([np.hypot(*np.subtract(task.goal, task.start[:2])) for task in tasks])
+    is_success = log.has_stopped.cpu() & (distance < 5)
+    return {
+        "segments": num_segments,
+        "mean_steps": float(log.num_steps.float().mean()),
+        "metres_per_step": float((log.distance_flown() / log.num_steps).mean()),
+        "mean_distance": float(distance.mean()),
+        "median_distance": float(distance.median()),
+        "success_percent": 100 * float(is_success.float().mean()),
+        "mean_start_goal": float(apart.mean()),
+        "median_start_goal": float(np.median(apart)),
+    }
+
+
+def print_oracle_report(report: dict[str, Any]) -> None:
+    """The report as a table beside the paper's figures."""
+    table = Table(title=f"oracle over {report['segments']} segments")
+    for heading in ("figure", "here", "paper"):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, value in PAPER.items():
+        table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
+    Console().print(table)

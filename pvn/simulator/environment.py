@@ -1,0 +1,189 @@
+"""The field as a Gymnasium environment, single and vectorised.
+
+    import gymnasium, pvn
+    environment = gymnasium.make("pvn/Field-v0")
+    environments = gymnasium.make_vec("pvn/Field-v0", num_envs=64)
+
+Observation: image (72, 128, 3) uint8, pose (6,) float32 (see `geometry`), instruction (text). Action: forward speed in
+m/s, yaw rate in rad/s (left is positive), stop (over 0.5). Reward: metres come closer to the goal in this step; on
+stopping, +5 within 5 m of the goal and -5 elsewhere. Stopping terminates an episode, the horizon truncates it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from string import printable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from pvn.simulator.quadcopter import EAST_LIMIT, WEST_LIMIT
+from pvn.simulator.simulator import STOP, Quality, Simulator, SimulatorConfig
+from pvn.world.task import Task, sample_tour
+
+HORIZON = 100
+SUCCESS_M = 5.0
+STOP_REWARD = 5.0
+
+Array = npt.NDArray[Any]
+
+
+def _observation_space(config: SimulatorConfig) -> spaces.Dict:
+    shape = (config.camera.height, config.camera.width, 3)
+    low = np.array([WEST_LIMIT, WEST_LIMIT, 0, -math.pi, -math.pi, -math.pi], np.float32)
+    high = np.array([EAST_LIMIT, EAST_LIMIT, 100, math.pi, math.pi, math.pi], np.float32)
+    return spaces.Dict(
+        {
+            "image": spaces.Box(0, 255, shape, np.uint8),
+            "pose": spaces.Box(np.nextafter(low, -np.inf), np.nextafter(high, np.inf)),
+            "instruction": spaces.Text(max_length=2000, min_length=0, charset=printable),
+        }
+    )
+
+
+def _action_space(config: SimulatorConfig) -> spaces.Box:
+    low = np.array([0, -config.max_yaw_rate, 0], np.float32)
+    return spaces.Box(low, np.array([config.max_speed, config.max_yaw_rate, 1], np.float32))
+
+
+class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
+    """Many flights in one simulator, batched through and through.
+
+    Autoreset mode is NEXT_STEP: the step after an episode's last one ignores that flight's action, gives reward 0 and
+    the first observation of its next episode.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 2, "autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        tasks: Sequence[Task] | None = None,
+        num_tours: int = 16,
+        horizon: int = HORIZON,
+        device: str = "cpu",
+        quality: Quality = "full",
+        config: SimulatorConfig = SimulatorConfig(),
+        render_mode: str | None = None,
+    ) -> None:
+        """Episodes draw from `tasks`, or from those of `num_tours` random tours if none are given."""
+        if horizon < 1:
+            raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
+        if tasks is None:
+            tasks = [task for seed in range(num_tours) for task in sample_tour(seed)]
+        self.tasks = list(tasks)
+        self.num_envs, self.horizon, self.render_mode = num_envs, horizon, render_mode
+        config = replace(config, quality=quality)
+        layouts = {id(task.layout): task.layout for task in self.tasks}
+        place = {key: index for index, key in enumerate(layouts)}
+        self.simulator = Simulator(list(layouts.values()), num_envs, device=device, config=config)
+        self._starts = torch.tensor([task.start for task in self.tasks], dtype=torch.float64)
+        self._goals = np.array([task.goal for task in self.tasks], np.float32)
+        self._fields = torch.tensor([place[id(task.layout)] for task in self.tasks])
+        self.single_observation_space = _observation_space(config)
+        self.single_action_space = _action_space(config)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._chosen = np.zeros(num_envs, np.int64)
+        self._steps = np.zeros(num_envs, np.int64)
+        self._has_ended = np.zeros(num_envs, bool)
+        self._distance = np.zeros(num_envs, np.float32)
+        self._image: Array = np.zeros((num_envs, config.camera.height, config.camera.width, 3), np.uint8)
+
+    def _begin_episodes(self, mask: Array) -> None:
+        drawn = self.np_random.integers(len(self.tasks), size=self.num_envs)
+        self._chosen = np.where(mask, drawn, self._chosen)
+        self._steps[mask] = 0
+        self._has_ended[mask] = False
+        self.simulator.place(self._starts[self._chosen], self._fields[self._chosen], torch.from_numpy(mask))
+
+    def _observe(self) -> dict[str, Any]:
+        observation = self.simulator.observe()
+        self._image = observation.image.cpu().numpy()
+        pose = observation.pose_world.cpu().numpy()
+        self._distance = np.hypot(*(pose[:, :2] - self._goals[self._chosen]).T).astype(np.float32)
+        instruction = tuple(self.tasks[index].instruction for index in self._chosen)
+        return {"image": self._image, "pose": pose, "instruction": instruction}
+
+    def _info(self, is_success: Array) -> dict[str, Any]:
+        return {"goal_distance": self._distance.copy(), "is_success": is_success}
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start every flight's episode; options {"reset_mask": (B,) bool} starts only those."""
+        first_seed = seed[0] if isinstance(seed, list) else seed
+        super().reset(seed=first_seed, options=options)
+        everything = np.ones(self.num_envs, bool)
+        self._begin_episodes((options or {}).get("reset_mask", everything))
+        return self._observe(), self._info(np.zeros(self.num_envs, bool))
+
+    def step(self, actions: Array) -> tuple[dict[str, Any], Array, Array, Array, dict[str, Any]]:
+        """One step of every flight, or a new episode for those that ended in the last."""
+        restarted, before = self._has_ended.copy(), self._distance
+        actions = np.asarray(actions, np.float32)
+        self.simulator.advance(torch.from_numpy(actions))
+        self._steps += 1
+        if restarted.any():
+            self._begin_episodes(restarted)
+        observation = self._observe()
+        has_stopped = (actions[:, STOP] > 0.5) & ~restarted
+        is_late = (self._steps >= self.horizon) & ~has_stopped & ~restarted
+        is_success = has_stopped & (self._distance < SUCCESS_M)
+        reward = before - self._distance + STOP_REWARD * (2.0 * is_success - has_stopped)
+        reward = np.where(restarted, 0.0, reward)
+        self._has_ended = has_stopped | is_late
+        return observation, reward, has_stopped, is_late, self._info(is_success)
+
+    def render(self) -> Any:
+        """What each drone saw last, one picture (H, W, 3) uint8 for each flight."""
+        return tuple(self._image)
+
+
+class FieldEnv(gymnasium.Env):  # type: ignore[type-arg]
+    """One flight: the vectorised environment with a batch of one."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 2}
+
+    def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
+        """Takes the options of `FieldVectorEnv`."""
+        self._flights = FieldVectorEnv(1, render_mode=render_mode, **options)
+        self.render_mode = render_mode
+        self.observation_space = self._flights.single_observation_space
+        self.action_space = self._flights.single_action_space
+
+    def _first(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value[0] for name, value in values.items()}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        observation, info = self._flights.reset(seed=seed)
+        return self._first(observation), self._first(info)
+
+    def step(self, action: Array) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """One step of half a second."""
+        batch = np.asarray(action, np.float32)[None]
+        observation, reward, has_stopped, is_late, info = self._flights.step(batch)
+        return (
+            self._first(observation),
+            float(reward[0]),
+            bool(has_stopped[0]),
+            bool(is_late[0]),
+            self._first(info),
+        )
+
+    def render(self) -> Any:
+        """What the drone saw last (H, W, 3) uint8."""
+        return self._flights.render()[0]
