@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from pvn.simulator import cpu
-from pvn.simulator.fields import pack
+from pvn.simulator.fields import num_solids, pack
 
 from pvn.simulator.rendering import (
     AHEAD,
@@ -65,5 +65,5 @@ def take_pictures(
     """Pictures (N, H, W, 3), full quality, of N layouts by their cameras (18,)."""
     image = torch.empty((len(layouts), height, width, 3), dtype=torch.uint8)
     rows = torch.from_numpy(np.stack(cameras))
-    cpu.paint(rows, pack(layouts), torch.arange(len(layouts)), True, image)
+    cpu.paint(rows, pack(layouts), torch.arange(len(layouts)), num_solids(layouts), True, image)
     return image.numpy()

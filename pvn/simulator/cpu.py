@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from pvn.simulator.compiling import kernel, run_in_parallel
 from pvn.simulator.quadcopter import Airframe, fly
-from pvn.simulator.rays import Fields
+from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     Lens,
+    aim_solids,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -22,6 +25,8 @@ from pvn.simulator.rendering import (
     point_camera,
     tile_bounds,
 )
+
+GRAIN = 36  # least tiles a thread takes at a time
 
 
 @kernel
@@ -37,7 +42,13 @@ def _point_all(first, last, state, lens, poses, cameras):
 
 
 @kernel
-def _paint_tiles(first, last, cameras, fields, field_index, is_full, image):
+def _aim_all(first, last, cameras, fields, field_index, aimed):
+    for flight in range(first, last):
+        aim_solids(cameras, flight, fields, field_index[flight], aimed)
+
+
+@kernel
+def _paint_tiles(first, last, cameras, fields, field_index, aimed, is_full, image):
     height, width = image.shape[1], image.shape[2]
     tiles = num_tiles(width, height)
     candidates = np.empty((1, MAX_CANDIDATES), np.int32)
@@ -46,17 +57,17 @@ def _paint_tiles(first, last, cameras, fields, field_index, is_full, image):
         field = field_index[flight]
         left, top, right, bottom = tile_bounds(tile, width, height)
         count = gather_candidates(
-            cameras, flight, fields, field, left, top, right, bottom, candidates, 0
+            cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0
         )
         for row in range(top, bottom):
             for column in range(left, right):
                 paint_pixel(
-                    cameras, flight, column, row, fields, field, candidates, 0, count, is_full, image
+                    cameras, flight, column, row, fields, field, aimed, candidates, 0, count, is_full, image
                 )
 
 
 @kernel
-def _measure_tiles(first, last, cameras, fields, field_index, depth, seen):
+def _measure_tiles(first, last, cameras, fields, field_index, aimed, depth, seen):
     height, width = depth.shape[1], depth.shape[2]
     tiles = num_tiles(width, height)
     candidates = np.empty((1, MAX_CANDIDATES), np.int32)
@@ -65,12 +76,12 @@ def _measure_tiles(first, last, cameras, fields, field_index, depth, seen):
         field = field_index[flight]
         left, top, right, bottom = tile_bounds(tile, width, height)
         count = gather_candidates(
-            cameras, flight, fields, field, left, top, right, bottom, candidates, 0
+            cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0
         )
         for row in range(top, bottom):
             for column in range(left, right):
                 measure_pixel(
-                    cameras, flight, column, row, fields, field, candidates, 0, count, depth, seen
+                    cameras, flight, column, row, aimed, candidates, 0, count, depth, seen
                 )
 
 
@@ -97,17 +108,34 @@ def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
     _point_all(0, len(state), state.numpy(), lens, poses.numpy(), cameras.numpy())
 
 
-def paint(cameras: Tensor, fields: Fields, field_index: Tensor, is_full: bool, image: Tensor) -> None:
-    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)]."""
+def _aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) -> Any:
+    aimed = np.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), np.float32)
+    run_in_parallel(_aim_all, len(cameras), 32, cameras.numpy(), fields, field_index.numpy(), aimed)
+    return aimed
+
+
+def paint(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor
+) -> None:
+    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
+
+    num_solids: at least as many as the field with the most solids has.
+    """
+    aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
+    index = field_index.numpy()
     run_in_parallel(
-        _paint_tiles, tiles, 9, cameras.numpy(), fields, field_index.numpy(), is_full, image.numpy()
+        _paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy()
     )
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, depth: Tensor, seen: Tensor) -> None:
+def measure(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
+    aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
+    index = field_index.numpy()
     run_in_parallel(
-        _measure_tiles, tiles, 9, cameras.numpy(), fields, field_index.numpy(), depth.numpy(), seen.numpy()
+        _measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy()
     )

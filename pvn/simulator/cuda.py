@@ -19,12 +19,13 @@ from numba import config, cuda
 from pvn.simulator.compiling import in_kernel_cache
 from pvn.simulator.cpu import to_device as to_device
 from pvn.simulator.quadcopter import Airframe, fly
-from pvn.simulator.rays import Fields
+from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     TILE_HEIGHT,
     TILE_WIDTH,
     Lens,
+    aim_solids,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -59,19 +60,27 @@ def _point_all(state, lens, poses, cameras):
 
 
 @_kernel
-def _gather_all(cameras, fields, field_index, width, height, candidates, counts):
+def _aim_all(cameras, fields, field_index, aimed):
+    flight = cuda.grid(1)
+    if flight < cameras.shape[0]:
+        aim_solids(cameras, flight, fields, field_index[flight], aimed)
+
+
+@_kernel
+def _gather_all(cameras, fields, field_index, aimed, width, height, candidates, counts):
     row = cuda.grid(1)
     if row < counts.shape[0]:
         tiles = num_tiles(width, height)
         flight, tile = row // tiles, row % tiles
         left, top, right, bottom = tile_bounds(tile, width, height)
         counts[row] = gather_candidates(
-            cameras, flight, fields, field_index[flight], left, top, right, bottom, candidates, row
-        )
+            cameras, flight, fields, field_index[flight], aimed,
+            left, top, right, bottom, candidates, row,
+        )  # fmt: skip
 
 
 @_kernel
-def _paint_all(cameras, fields, field_index, candidates, counts, is_full, image):
+def _paint_all(cameras, fields, field_index, aimed, candidates, counts, is_full, image):
     height, width = image.shape[1], image.shape[2]
     row = cuda.blockIdx.x
     tiles = num_tiles(width, height)
@@ -81,12 +90,12 @@ def _paint_all(cameras, fields, field_index, candidates, counts, is_full, image)
     if u < right and v < bottom:
         paint_pixel(
             cameras, flight, u, v, fields, field_index[flight],
-            candidates, row, counts[row], is_full, image,
+            aimed, candidates, row, counts[row], is_full, image,
         )  # fmt: skip
 
 
 @_kernel
-def _measure_all(cameras, fields, field_index, candidates, counts, depth, seen):
+def _measure_all(cameras, aimed, candidates, counts, depth, seen):
     height, width = depth.shape[1], depth.shape[2]
     row = cuda.blockIdx.x
     tiles = num_tiles(width, height)
@@ -94,10 +103,7 @@ def _measure_all(cameras, fields, field_index, candidates, counts, depth, seen):
     left, top, right, bottom = tile_bounds(row % tiles, width, height)
     u, v = left + cuda.threadIdx.x, top + cuda.threadIdx.y
     if u < right and v < bottom:
-        measure_pixel(
-            cameras, flight, u, v, fields, field_index[flight],
-            candidates, row, counts[row], depth, seen,
-        )  # fmt: skip
+        measure_pixel(cameras, flight, u, v, aimed, candidates, row, counts[row], depth, seen)
 
 
 def share(fields: Fields) -> Fields:
@@ -123,27 +129,41 @@ def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
     _point_all[_blocks(len(state)), THREADS, _stream()](state, lens, poses, cameras)
 
 
-def _gather(cameras: Tensor, fields: Fields, field_index: Tensor, width: int, height: int) -> tuple[Tensor, Tensor]:
+def _gather(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, width: int, height: int
+) -> tuple[Tensor, Tensor, Tensor]:
     rows = len(cameras) * num_tiles(width, height)
-    candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.int32, device=cameras.device)
-    counts = torch.empty(rows, dtype=torch.int32, device=cameras.device)
+    device = cameras.device
+    aimed = torch.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), device=device)
+    candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.int32, device=device)
+    counts = torch.empty(rows, dtype=torch.int32, device=device)
+    _aim_all[_blocks(len(cameras)), THREADS, _stream()](cameras, fields, field_index, aimed)
     _gather_all[_blocks(rows), THREADS, _stream()](
-        cameras, fields, field_index, width, height, candidates, counts
+        cameras, fields, field_index, aimed, width, height, candidates, counts
     )
-    return candidates, counts
+    return aimed, candidates, counts
 
 
-def paint(cameras: Tensor, fields: Fields, field_index: Tensor, is_full: bool, image: Tensor) -> None:
-    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)]."""
-    candidates, counts = _gather(cameras, fields, field_index, image.shape[2], image.shape[1])
+def paint(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor
+) -> None:
+    """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
+
+    num_solids: at least as many as the field with the most solids has.
+    """
+    height, width = image.shape[1], image.shape[2]
+    aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
     _paint_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
-        cameras, fields, field_index, candidates, counts, is_full, image
+        cameras, fields, field_index, aimed, candidates, counts, is_full, image
     )
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, depth: Tensor, seen: Tensor) -> None:
+def measure(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
-    candidates, counts = _gather(cameras, fields, field_index, depth.shape[2], depth.shape[1])
+    height, width = depth.shape[1], depth.shape[2]
+    aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
     _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
-        cameras, fields, field_index, candidates, counts, depth, seen
+        cameras, aimed, candidates, counts, depth, seen
     )

@@ -119,3 +119,10 @@ def pack(layouts: Sequence[Layout]) -> Fields:
             solids, first_solid, rows, len(layout.landmarks), fields.sun_grid[index]
         )
     return fields
+
+
+def num_solids(layouts: Sequence[Layout]) -> int:
+    """Solids in the layout that has most."""
+    return max(
+        sum(len(LANDMARK_CLASSES[mark.name].solids) for mark in layout.landmarks) for layout in layouts
+    )

@@ -25,6 +25,14 @@ X, Y, COS, SIN, SCALE, SHRINK, MIDDLE, REACH, CLASS = range(9)
 NUM_LANDMARK_COLUMNS = 12
 MAX_LANDMARKS = 32  # a cell of the sun grid holds one bit for each
 
+# Columns of an aimed solid, a solid as one camera sees it: its bounding sphere (centre, field frame, and radius),
+# landmark, row of the solid table, kind, taper, and the pixel ray in the solid's unit frame, which starts at
+# o + u * ou + v * ov and runs along d + u * du + v * dv, three numbers each.
+BALL, LANDMARK, ROW, FORM, NARROWING, BEGIN, BEGIN_U, BEGIN_V, AIM, AIM_U, AIM_V = (
+    0, 4, 5, 6, 7, 8, 11, 14, 17, 20, 23,
+)  # fmt: skip
+NUM_AIMED_COLUMNS = 28
+
 FIELD = F(50)
 LAKE_CELLS = 100
 LAKE_CELL = F(0.5)
@@ -119,11 +127,11 @@ def frustum_distance(ox, oy, oz, dx, dy, dz, taper):
 
 
 @scalar
-def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark):
-    """The ray in the frame of a landmark; distances along it stay the same numbers."""
+def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark, shift):
+    """The ray in the frame of a landmark; distances along it stay the same numbers (shift 0: o is a direction too)."""
     cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
     shrink = landmarks[field, landmark, SHRINK]
-    x, y = ox - landmarks[field, landmark, X], oy - landmarks[field, landmark, Y]
+    x, y = ox - shift * landmarks[field, landmark, X], oy - shift * landmarks[field, landmark, Y]
     return (
         (cos * x + sin * y) * shrink,
         (cos * y - sin * x) * shrink,
@@ -145,16 +153,43 @@ def to_unit(x, y, z, solids, row, shift):
 
 
 @scalar
+def unit_distance(ox, oy, oz, dx, dy, dz, kind, taper):
+    """Where a unit-frame ray enters a solid of that kind; FAR if it does not."""
+    if kind == ZERO:
+        return ellipsoid_distance(ox, oy, oz, dx, dy, dz)
+    if kind == ONE:
+        return box_distance(ox, oy, oz, dx, dy, dz)
+    return frustum_distance(ox, oy, oz, dx, dy, dz, taper)
+
+
+@scalar
 def solid_distance(ox, oy, oz, dx, dy, dz, solids, row):
     """Where a landmark-frame ray enters a solid; FAR if it does not."""
     ux, uy, uz = to_unit(ox, oy, oz, solids, row, ONE)
     vx, vy, vz = to_unit(dx, dy, dz, solids, row, ZERO)
-    kind = solids[row, KIND]
-    if kind == ZERO:
-        return ellipsoid_distance(ux, uy, uz, vx, vy, vz)
-    if kind == ONE:
-        return box_distance(ux, uy, uz, vx, vy, vz)
-    return frustum_distance(ux, uy, uz, vx, vy, vz, solids[row, TAPER])
+    return unit_distance(ux, uy, uz, vx, vy, vz, solids[row, KIND], solids[row, TAPER])
+
+
+@scalar
+def aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid):
+    """Where the field-frame unit ray of pixel (u, v) enters an aimed solid; FAR if it does not."""
+    x = aimed[flight, solid, BALL] - ox
+    y = aimed[flight, solid, BALL + 1] - oy
+    z = aimed[flight, solid, BALL + 2] - oz
+    along = x * dx + y * dy + z * dz
+    reach = aimed[flight, solid, BALL + 3]
+    # Nine in ten solids that a tile may see are missed by a given pixel: look at the bounding sphere first.
+    if x * x + y * y + z * z - along * along > reach * reach:
+        return FAR
+    ax = aimed[flight, solid, AIM] + u * aimed[flight, solid, AIM_U] + v * aimed[flight, solid, AIM_V]
+    ay = aimed[flight, solid, AIM + 1] + u * aimed[flight, solid, AIM_U + 1] + v * aimed[flight, solid, AIM_V + 1]
+    az = aimed[flight, solid, AIM + 2] + u * aimed[flight, solid, AIM_U + 2] + v * aimed[flight, solid, AIM_V + 2]
+    bx = aimed[flight, solid, BEGIN] + u * aimed[flight, solid, BEGIN_U] + v * aimed[flight, solid, BEGIN_V]
+    by = aimed[flight, solid, BEGIN + 1] + u * aimed[flight, solid, BEGIN_U + 1] + v * aimed[flight, solid, BEGIN_V + 1]
+    bz = aimed[flight, solid, BEGIN + 2] + u * aimed[flight, solid, BEGIN_U + 2] + v * aimed[flight, solid, BEGIN_V + 2]
+    return unit_distance(
+        bx, by, bz, ax, ay, az, aimed[flight, solid, FORM], aimed[flight, solid, NARROWING]
+    )
 
 
 @scalar
@@ -188,11 +223,11 @@ def fence_distance(ox, oy, oz, dx, dy, dz, limit):
 
 
 @scalar
-def nearest_hit(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count):
-    """What the ray meets first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
+def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, row, count):
+    """What the ray of pixel (u, v) meets first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
 
-    candidates[row, :count] are the only solids that can be hit, as landmark * 65536 + solid; those of a
-    landmark follow one another.
+    candidates[row, :count] are the only aimed solids that can be hit. `stretch` is the length of the direction that
+    (dx, dy, dz) was before it was made a unit vector: aimed solids count in that.
     """
     best, surface, seen = FAR, SKY, -1
     if dz < -TINY:
@@ -202,20 +237,14 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count):
         best, side = fence_distance(ox, oy, oz, dx, dy, dz, best)
         if side != SKY:
             surface = side
-    current = -1
-    lx, ly, lz, mx, my, mz = ox, oy, oz, dx, dy, dz
+    hit = -1
     for i in range(count):
-        candidate = candidates[row, i]
-        landmark = candidate >> 16
-        solid = candidate & 0xFFFF
-        if landmark != current:
-            current = landmark
-            lx, ly, lz, mx, my, mz = to_landmark(
-                ox, oy, oz, dx, dy, dz, fields.landmarks, field, landmark
-            )
-        t = solid_distance(lx, ly, lz, mx, my, mz, fields.solids, solid)
+        solid = candidates[row, i]
+        t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid) * stretch
         if t < best:
-            best, surface, seen = t, solid, landmark
+            best, hit = t, solid
+    if hit >= 0:
+        surface, seen = int(aimed[flight, hit, ROW]), int(aimed[flight, hit, LANDMARK])
     return best, surface, seen
 
 
@@ -232,7 +261,7 @@ def is_shaded(x, y, z, fields, field):
     while mask != 0:
         if mask & 1:
             ox, oy, oz, dx, dy, dz = to_landmark(
-                x, y, z, SUN_X, SUN_Y, SUN_Z, fields.landmarks, field, landmark
+                x, y, z, SUN_X, SUN_Y, SUN_Z, fields.landmarks, field, landmark, ONE
             )
             kind = int(fields.landmarks[field, landmark, CLASS])
             for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):

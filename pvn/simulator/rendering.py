@@ -13,13 +13,20 @@ from typing import NamedTuple
 from pvn.simulator.compiling import scalar
 from pvn.simulator.quadcopter import POSITION, QUATERNION, heading, rotate_to_world
 from pvn.simulator.rays import (
+    AIM,
+    BALL,
+    BEGIN,
     CLASS,
     COS,
+    FORM,
     HALF,
+    LANDMARK,
     MIDDLE,
+    NARROWING,
     ONE,
     QUARTER,
     REACH,
+    ROW,
     SCALE,
     SIN,
     ZERO,
@@ -27,15 +34,17 @@ from pvn.simulator.rays import (
     X,
     Y,
     nearest_hit,
+    to_landmark,
+    to_unit,
 )
-from pvn.simulator.shading import trace
-from pvn.world.solids import BOUND, CENTRE
+from pvn.simulator.shading import seen_colour
+from pvn.world.solids import BOUND, CENTRE, KIND, TAPER
 
 ORIGIN, ORIGIN_U, ORIGIN_V, AHEAD, AHEAD_U, AHEAD_V = 0, 3, 6, 9, 12, 15
 NUM_CAMERA_COLUMNS = 18
 
 TILE_WIDTH, TILE_HEIGHT = 8, 4
-MAX_CANDIDATES = 96
+MAX_CANDIDATES = 64
 
 
 class Lens(NamedTuple):
@@ -49,15 +58,16 @@ class Lens(NamedTuple):
 
 @scalar
 def pixel_ray(cameras, flight, u, v):
-    """Origin and unit direction, field frame, of the ray through continuous pixel (u, v)."""
+    """Origin, unit direction (field frame) and stretch of the ray through continuous pixel (u, v)."""
     ox = cameras[flight, ORIGIN] + u * cameras[flight, ORIGIN_U] + v * cameras[flight, ORIGIN_V]
     oy = cameras[flight, ORIGIN + 1] + u * cameras[flight, ORIGIN_U + 1] + v * cameras[flight, ORIGIN_V + 1]
     oz = cameras[flight, ORIGIN + 2] + u * cameras[flight, ORIGIN_U + 2] + v * cameras[flight, ORIGIN_V + 2]
     dx = cameras[flight, AHEAD] + u * cameras[flight, AHEAD_U] + v * cameras[flight, AHEAD_V]
     dy = cameras[flight, AHEAD + 1] + u * cameras[flight, AHEAD_U + 1] + v * cameras[flight, AHEAD_V + 1]
     dz = cameras[flight, AHEAD + 2] + u * cameras[flight, AHEAD_U + 2] + v * cameras[flight, AHEAD_V + 2]
-    shrink = ONE / math.sqrt(dx * dx + dy * dy + dz * dz)
-    return ox, oy, oz, dx * shrink, dy * shrink, dz * shrink
+    stretch = math.sqrt(dx * dx + dy * dy + dz * dz)
+    shrink = ONE / stretch
+    return ox, oy, oz, dx * shrink, dy * shrink, dz * shrink, stretch
 
 
 @scalar
@@ -88,14 +98,14 @@ def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
 @scalar
 def tile_cone(cameras, flight, left, top, right, bottom):
     """The cone around all rays of a tile: apex, unit axis, thickness at the apex, tangent and secant of its half angle."""
-    ox, oy, oz, ax, ay, az = pixel_ray(
+    ox, oy, oz, ax, ay, az, _ = pixel_ray(
         cameras, flight, HALF * F(left + right), HALF * F(top + bottom)
     )
     cosine, width = ONE, ZERO
     for corner in range(4):
         u = F(left if corner & 1 == 0 else right)
         v = F(top if corner & 2 == 0 else bottom)
-        px, py, pz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
+        px, py, pz, dx, dy, dz, _ = pixel_ray(cameras, flight, u, v)
         cosine = min(cosine, dx * ax + dy * ay + dz * az)
         px, py, pz = px - ox, py - oy, pz - oz
         width = max(width, math.sqrt(px * px + py * py + pz * pz))
@@ -104,35 +114,74 @@ def tile_cone(cameras, flight, left, top, right, bottom):
 
 
 @scalar
-def gather_candidates(cameras, flight, fields, field, left, top, right, bottom, candidates, row):
-    """List in candidates[row] the solids a tile may see, as landmark * 65536 + solid; returns how many.
+def aim_solid(cameras, flight, fields, field, landmark, row, aimed, place):
+    """Write aimed[flight, place]: one solid as this flight's camera sees it."""
+    landmarks, solids = fields.landmarks, fields.solids
+    cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
+    scale = landmarks[field, landmark, SCALE]
+    x, y = solids[row, CENTRE] * scale, solids[row, CENTRE + 1] * scale
+    aimed[flight, place, BALL] = landmarks[field, landmark, X] + cos * x - sin * y
+    aimed[flight, place, BALL + 1] = landmarks[field, landmark, Y] + sin * x + cos * y
+    aimed[flight, place, BALL + 2] = solids[row, CENTRE + 2] * scale
+    aimed[flight, place, BALL + 3] = solids[row, BOUND] * scale
+    aimed[flight, place, LANDMARK], aimed[flight, place, ROW] = landmark, row
+    aimed[flight, place, FORM], aimed[flight, place, NARROWING] = solids[row, KIND], solids[row, TAPER]
+    for part in range(3):
+        at = 3 * part
+        ox, oy, oz, dx, dy, dz = to_landmark(
+            cameras[flight, ORIGIN + at], cameras[flight, ORIGIN + at + 1], cameras[flight, ORIGIN + at + 2],
+            cameras[flight, AHEAD + at], cameras[flight, AHEAD + at + 1], cameras[flight, AHEAD + at + 2],
+            landmarks, field, landmark, ONE if part == 0 else ZERO,
+        )  # fmt: skip
+        ox, oy, oz = to_unit(ox, oy, oz, solids, row, ONE if part == 0 else ZERO)
+        dx, dy, dz = to_unit(dx, dy, dz, solids, row, ZERO)
+        aimed[flight, place, BEGIN + at] = ox
+        aimed[flight, place, BEGIN + at + 1] = oy
+        aimed[flight, place, BEGIN + at + 2] = oz
+        aimed[flight, place, AIM + at] = dx
+        aimed[flight, place, AIM + at + 1] = dy
+        aimed[flight, place, AIM + at + 2] = dz
 
-    A tile that sees more than fit keeps the first ones. With 32 landmarks in one line of sight that would
-    drop distant solids hidden behind a hundred nearer ones.
+
+@scalar
+def aim_solids(cameras, flight, fields, field, aimed):
+    """Write aimed[flight]: all solids of the field, landmark after landmark."""
+    place = 0
+    for landmark in range(fields.num_landmarks[field]):
+        kind = int(fields.landmarks[field, landmark, CLASS])
+        for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
+            aim_solid(cameras, flight, fields, field, landmark, row, aimed, place)
+            place += 1
+
+
+@scalar
+def gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, row):
+    """List in candidates[row] the aimed solids a tile may see; returns how many.
+
+    A tile that sees more than fit keeps the first ones: in the most crowded fields it would drop distant solids
+    that a hundred nearer ones hide.
     """
     ox, oy, oz, ax, ay, az, width, tangent, secant = tile_cone(cameras, flight, left, top, right, bottom)
-    landmarks, solids = fields.landmarks, fields.solids
-    count = 0
+    landmarks = fields.landmarks
+    count, first = 0, 0
     for landmark in range(fields.num_landmarks[field]):
-        vx = landmarks[field, landmark, X] - ox
-        vy = landmarks[field, landmark, Y] - oy
-        vz = landmarks[field, landmark, MIDDLE] - oz
-        if not cone_sees(
-            vx, vy, vz, ax, ay, az, width, tangent, secant, landmarks[field, landmark, REACH]
-        ):
-            continue
-        cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
-        scale = landmarks[field, landmark, SCALE]
         kind = int(landmarks[field, landmark, CLASS])
-        for solid in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
-            x, y = solids[solid, CENTRE] * scale, solids[solid, CENTRE + 1] * scale
+        begin, first = first, first + fields.first_solid[kind + 1] - fields.first_solid[kind]
+        if not cone_sees(
+            landmarks[field, landmark, X] - ox,
+            landmarks[field, landmark, Y] - oy,
+            landmarks[field, landmark, MIDDLE] - oz,
+            ax, ay, az, width, tangent, secant, landmarks[field, landmark, REACH],
+        ):  # fmt: skip
+            continue
+        for solid in range(begin, first):
             if count < MAX_CANDIDATES and cone_sees(
-                vx + cos * x - sin * y,
-                vy + sin * x + cos * y,
-                solids[solid, CENTRE + 2] * scale - oz,
-                ax, ay, az, width, tangent, secant, solids[solid, BOUND] * scale,
+                aimed[flight, solid, BALL] - ox,
+                aimed[flight, solid, BALL + 1] - oy,
+                aimed[flight, solid, BALL + 2] - oz,
+                ax, ay, az, width, tangent, secant, aimed[flight, solid, BALL + 3],
             ):  # fmt: skip
-                candidates[row, count] = (landmark << 16) | solid
+                candidates[row, count] = solid
                 count += 1
     return count
 
@@ -144,15 +193,20 @@ def to_byte(value):
 
 
 @scalar
-def paint_pixel(cameras, flight, column, row, fields, field, candidates, list_row, count, is_full, image):
+def paint_pixel(cameras, flight, column, row, fields, field, aimed, candidates, list_row, count, is_full, image):
     """Write one pixel: one ray through its centre, or 2x2 rays with shadows when `is_full`."""
     red, green, blue = ZERO, ZERO, ZERO
     num_samples, first, share = (4, QUARTER, QUARTER) if is_full else (1, HALF, ONE)
     for sample in range(num_samples):
         u, v = F(column) + first, F(row) + first
         u, v = u + HALF if sample & 1 else u, v + HALF if sample & 2 else v
-        ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, u, v)
-        r, g, b = trace(ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count, is_full)
+        ox, oy, oz, dx, dy, dz, stretch = pixel_ray(cameras, flight, u, v)
+        distance, surface, landmark = nearest_hit(
+            ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, list_row, count
+        )
+        r, g, b = seen_colour(
+            ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, is_full
+        )
         red, green, blue = red + share * r, green + share * g, blue + share * b
     image[flight, row, column, 0] = to_byte(red)
     image[flight, row, column, 1] = to_byte(green)
@@ -160,11 +214,12 @@ def paint_pixel(cameras, flight, column, row, fields, field, candidates, list_ro
 
 
 @scalar
-def measure_pixel(cameras, flight, column, row, fields, field, candidates, list_row, count, depth, seen):
+def measure_pixel(cameras, flight, column, row, aimed, candidates, list_row, count, depth, seen):
     """Write one pixel's depth along its ray (0 for sky) and the landmark seen there (-1 for none)."""
-    ox, oy, oz, dx, dy, dz = pixel_ray(cameras, flight, F(column) + HALF, F(row) + HALF)
+    u, v = F(column) + HALF, F(row) + HALF
+    ox, oy, oz, dx, dy, dz, stretch = pixel_ray(cameras, flight, u, v)
     distance, _, landmark = nearest_hit(
-        ox, oy, oz, dx, dy, dz, fields, field, candidates, list_row, count
+        ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, list_row, count
     )
     depth[flight, row, column] = distance if distance < F(1e8) else ZERO
     seen[flight, row, column] = landmark

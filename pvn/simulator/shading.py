@@ -35,13 +35,13 @@ from pvn.simulator.rays import (
     floor_cell,
     inside_field,
     is_shaded,
-    nearest_hit,
     to_landmark,
     to_unit,
 )
 from pvn.world.solids import COLOUR, COUNT, GLOSS, KIND, PATTERN, SECOND, TAPER, M
 
 KERB = F(0.35)
+HORIZON_RED, HORIZON_GREEN, HORIZON_BLUE = F(0.82), F(0.89), F(0.95)
 
 
 WHITE, SMOOTH = 0, 1  # the two textures
@@ -87,9 +87,9 @@ def sky_colour(dx, dy, dz, noise):
     up = max(dz, ZERO)
     pale = (ONE - up) * (ONE - up)
     pale = pale * pale
-    red = F(0.30) + F(0.52) * pale
-    green = F(0.52) + F(0.37) * pale
-    blue = F(0.86) + F(0.09) * pale
+    red = F(0.30) + (HORIZON_RED - F(0.30)) * pale
+    green = F(0.52) + (HORIZON_GREEN - F(0.52)) * pale
+    blue = F(0.86) + (HORIZON_BLUE - F(0.86)) * pale
     if up > F(0.02):
         reach = F(12.0) / (up + F(0.08))
         cloud = cloud_at(noise, dx * reach, dy * reach)
@@ -193,7 +193,7 @@ def unit_normal(ux, uy, uz, solids, row):
 def solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, row, is_lit):
     """Colour of a lit or shaded solid at a field-frame point seen along (dx, dy, dz)."""
     solids = fields.solids
-    lx, ly, lz, _, _, _ = to_landmark(x, y, z, ZERO, ZERO, ZERO, fields.landmarks, field, landmark)
+    lx, ly, lz, _, _, _ = to_landmark(x, y, z, ZERO, ZERO, ZERO, fields.landmarks, field, landmark, ONE)
     ux, uy, uz = to_unit(lx, ly, lz, solids, row, ONE)
     red, green, blue = painted_colour(ux, uy, uz, solids, row)
     a, b, c = unit_normal(ux, uy, uz, solids, row)
@@ -224,13 +224,13 @@ def solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, row, is_lit):
 
 
 @scalar
-def trace(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count, has_shadow):
-    """Colour seen along one ray: red, green, blue in [0, 1]."""
-    distance, surface, landmark = nearest_hit(
-        ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count
-    )
+def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, has_shadow):
+    """Colour of what a ray meets: red, green, blue in [0, 1]."""
     if surface == SKY:
         return sky_colour(dx, dy, dz, fields.noise)
+    haze = distance * distance * F(1.5e-5)
+    if haze > ONE:
+        return HORIZON_RED, HORIZON_GREEN, HORIZON_BLUE
     x, y, z = ox + distance * dx, oy + distance * dy, oz + distance * dz
     is_lit = True
     # Shadows further than this are thinner than a pixel, and only landmarks throw them.
@@ -246,9 +246,8 @@ def trace(ox, oy, oz, dx, dy, dz, fields, field, candidates, row, count, has_sha
             red, green, blue = fence_colour(surface, y if surface >= EAST else x, z)
         if not is_lit:
             red, green, blue = red * F(0.58), green * F(0.58), blue * F(0.62)
-    haze = min(distance * distance * F(1.5e-5), F(0.8))
     return (
-        red + (F(0.82) - red) * haze,
-        green + (F(0.89) - green) * haze,
-        blue + (F(0.95) - blue) * haze,
+        red + (HORIZON_RED - red) * haze,
+        green + (HORIZON_GREEN - green) * haze,
+        blue + (HORIZON_BLUE - blue) * haze,
     )

@@ -19,7 +19,7 @@ from torch import Tensor
 from pvn.geometry import Camera
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above
-from pvn.simulator.fields import pack
+from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.quadcopter import (
     ALTITUDE,
     NUM_SETPOINTS,
@@ -136,6 +136,7 @@ class Simulator:
         )
         self._fields = self._functions.to_device(pack(layouts), self.device)
         self._traced = self._functions.share(self._fields)
+        self._num_solids = num_solids(layouts)
         self.num_fields = len(layouts)
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
         self.field_index = torch.zeros(num_flights, dtype=torch.int64, device=self.device)
@@ -172,6 +173,7 @@ class Simulator:
         packed = self._functions.to_device(pack([layout]), self.device)
         for name in ("landmarks", "num_landmarks", "wetness", "sun_grid"):
             getattr(self._fields, name)[index] = getattr(packed, name)[0]
+        self._num_solids = max(self._num_solids, num_solids([layout]))
 
     def reset(
         self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
@@ -256,12 +258,15 @@ class Simulator:
         """What every drone sees now."""
         poses = self._aim()
         camera = self.config.camera
-        image = torch.zeros(
+        # Not torch.zeros: filling wakes torch's own threads, and they would spin on the cores ours need.
+        image = torch.empty(
             (self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device
         )
-        if self.config.quality != "none":
+        if self.config.quality == "none":
+            image.zero_()
+        else:
             is_full = self.config.quality == "full"
-            self._functions.paint(self._cameras, self._traced, self.field_index, is_full, image)
+            self._functions.paint(self._cameras, self._traced, self.field_index, self._num_solids, is_full, image)
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
 
@@ -273,7 +278,9 @@ class Simulator:
         shape = (self.num_flights, camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure(self._cameras, self._traced, self.field_index, depth, seen)
+        self._functions.measure(
+            self._cameras, self._traced, self.field_index, self._num_solids, depth, seen
+        )
         return depth, seen
 
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
@@ -283,5 +290,5 @@ class Simulator:
         image = torch.empty(
             (self.num_flights, size_px, size_px, 3), dtype=torch.uint8, device=self.device
         )
-        self._functions.paint(cameras, self._traced, self.field_index, True, image)
+        self._functions.paint(cameras, self._traced, self.field_index, self._num_solids, True, image)
         return image
