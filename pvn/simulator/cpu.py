@@ -51,7 +51,7 @@ def _aim_all(first, last, cameras, fields, field_index, aimed):
 def _paint_tiles(first, last, cameras, fields, field_index, aimed, is_full, image):
     height, width = image.shape[1], image.shape[2]
     tiles = num_tiles(width, height)
-    candidates = np.empty((1, MAX_CANDIDATES), np.int32)
+    candidates = np.empty((1, MAX_CANDIDATES), np.uint16)
     for item in range(first, last):
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]
@@ -70,7 +70,7 @@ def _paint_tiles(first, last, cameras, fields, field_index, aimed, is_full, imag
 def _measure_tiles(first, last, cameras, fields, field_index, aimed, depth, seen):
     height, width = depth.shape[1], depth.shape[2]
     tiles = num_tiles(width, height)
-    candidates = np.empty((1, MAX_CANDIDATES), np.int32)
+    candidates = np.empty((1, MAX_CANDIDATES), np.uint16)
     for item in range(first, last):
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]

@@ -135,7 +135,7 @@ def _gather(
     rows = len(cameras) * num_tiles(width, height)
     device = cameras.device
     aimed = torch.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), device=device)
-    candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.int32, device=device)
+    candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.uint16, device=device)
     counts = torch.empty(rows, dtype=torch.int32, device=device)
     _aim_all[_blocks(len(cameras)), THREADS, _stream()](cameras, fields, field_index, aimed)
     _gather_all[_blocks(rows), THREADS, _stream()](

@@ -113,24 +113,23 @@ class Layout:
 
 
 @numba.njit(cache=True)
-def _place(generator, radii, low, high, unit, gap, tries):
-    """Random whole-unit places (N, 2) at which discs keep `gap` from each other; none if one finds no room."""
+def _place(proposals, radii, gap):
+    """Places (N, 2) of discs: of each one's proposals (N, T, 2) the first that keeps `gap` from those before; or none."""
     places = np.empty((len(radii), 2))
     for disc in range(len(radii)):
         is_free = False
-        for _ in range(tries):
-            x, y = generator.integers(low, high + 1) * unit, generator.integers(low, high + 1) * unit
+        for proposal in proposals[disc]:
             is_free = True
             for other in range(disc):
-                away = math.hypot(x - places[other, 0], y - places[other, 1])
+                away = math.hypot(proposal[0] - places[other, 0], proposal[1] - places[other, 1])
                 if away < radii[disc] + radii[other] + gap:
                     is_free = False
                     break
             if is_free:
+                places[disc] = proposal
                 break
         if not is_free:
             return places[:0]
-        places[disc, 0], places[disc, 1] = x, y
     return places
 
 
@@ -143,7 +142,8 @@ def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> tup
         scales = generator.uniform(1.0, 1.3, num_landmarks)
         # Whole or hundredth config units, so that a file read back is the same layout to the bit.
         radii = METRES_PER_CONFIG * np.round([kind.radius / METRES_PER_CONFIG for kind in kinds] * scales, 2)
-        places = _place(generator, radii, edge, across - edge, METRES_PER_CONFIG, GAP, TRIES)
+        proposals = generator.integers(edge, across - edge + 1, (num_landmarks, TRIES, 2)) * METRES_PER_CONFIG
+        places = _place(proposals, radii, GAP)
         if len(places) == num_landmarks:
             break
     yaws = generator.uniform(-math.pi, math.pi, num_landmarks)

@@ -186,7 +186,7 @@ def horizontal_extent(model: Sequence[Solid]) -> float:
 
 def bounding_sphere(model: Sequence[Solid]) -> tuple[float, float]:
     """Height of the centre above ground and radius of a sphere on the vertical axis around the model."""
-    points = np.concatenate([surface_points(solid, 48) for solid in model])
+    points = np.concatenate([surface_points(solid, 12) for solid in model])
     height = (points[:, 2].min() + points[:, 2].max()) / 2
     radius = np.linalg.norm(points - np.array([0, 0, height]), axis=-1).max()
-    return float(height), float(radius) * 1.01
+    return float(height), float(radius) * 1.015  # a circle of 24 points misses under 0.9%
