@@ -9,10 +9,10 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
-from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, configure, subcommand
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
 
 Device = Literal["cpu", "cuda"]
 Pilot = Literal["oracle", "stop", "average"]
@@ -197,8 +197,9 @@ def print_json(report: object) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the verb on the command line; what a user can mend is said in one line, without a traceback."""
-    verb = tyro.cli(
-        configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[arg-type]
+    parse: Any = tyro.cli  # a union of verbs is no type to mypy
+    verb = parse(
+        configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[type-var]
         prog="pvn",
         description="Fly a quadcopter by language.",
         args=arguments,

@@ -32,13 +32,9 @@ class Camera:
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:
-            raise ValueError(
-                f"camera size: got {self.width} x {self.height}, expected at least 1 x 1 pixels"
-            )
+            raise ValueError(f"camera size: got {self.width} x {self.height}, expected at least 1 x 1 pixels")
         if not 0 < self.horizontal_view < math.pi:
-            raise ValueError(
-                f"horizontal_view: got {self.horizontal_view} rad, expected more than 0 and less than pi"
-            )
+            raise ValueError(f"horizontal_view: got {self.horizontal_view} rad, expected more than 0 and less than pi")
 
     @property
     def focal_px(self) -> float:
@@ -65,9 +61,10 @@ def rotation_world_body(roll_pitch_yaw: Tensor) -> Tensor:
 
 
 def rotation_body_camera(camera: Camera) -> Tensor:
-    """Rotation (3, 3), camera to body frame; its columns are the camera's right, down and forward."""
+    """Rotation (3, 3) float64, camera to body frame; its columns are the camera's right, down and forward."""
     cos, sin = math.cos(camera.tilt), math.sin(camera.tilt)
-    return torch.tensor([[0.0, -sin, cos], [-1.0, 0.0, 0.0], [0.0, -cos, -sin]])
+    rows = [[0.0, -sin, cos], [-1.0, 0.0, 0.0], [0.0, -cos, -sin]]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def _rotation_world_camera(pose_world: Tensor, camera: Camera) -> Tensor:

@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")  # pictures go to files; there may be no display
-
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 
+from pvn.app.saving import save_figure
 from pvn.simulator.cameras import from_above, looking_at, take_pictures
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES, landmark_class
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
@@ -29,17 +26,13 @@ def portraits(names: Sequence[str], size_px: int = 240) -> tuple[Image, Image]:
     """Pictures (N, S, S, 3) of the named classes from the front at flight height, and from above."""
     kinds = [landmark_class(name) for name in names]
     # Alone in the middle of the field, turned a little so that two sides show.
-    layouts = [
-        Layout((Landmark(kind.name, MIDDLE, MIDDLE, kind.radius, -math.pi / 2 + 0.4),)) for kind in kinds
-    ]
+    layouts = [Layout((Landmark(kind.name, MIDDLE, MIDDLE, kind.radius, -math.pi / 2 + 0.4),)) for kind in kinds]
     front, above = [], []
     for kind in kinds:
         middle, reach = bounding_sphere(kind.solids)
         away = max(2.1 * kind.radius + 1.5, reach / math.sin(VIEW / 2))
         front.append(
-            looking_at(
-                (MIDDLE, MIDDLE - away, FLIGHT_HEIGHT), (MIDDLE, MIDDLE, middle), size_px, size_px, VIEW
-            )
+            looking_at((MIDDLE, MIDDLE - away, FLIGHT_HEIGHT), (MIDDLE, MIDDLE, middle), size_px, size_px, VIEW)
         )
         across = 1.3 * kind.radius
         above.append(from_above(MIDDLE - across / 2, MIDDLE - across / 2, across, size_px))
@@ -63,5 +56,4 @@ def draw_catalogue(path: Path, names: Sequence[str] = LANDMARK_NAMES, columns: i
         seam = np.full((left.shape[0], 4, 3), 255, np.uint8)
         axis.imshow(np.concatenate([left, seam, right], axis=1), interpolation="lanczos")
         axis.set_title(f"{name}  ({LANDMARK_CLASSES[name].noun})", fontsize=8, pad=3)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save_figure(figure, path)

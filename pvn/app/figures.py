@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # pictures go to files; there may be no display
-
 import matplotlib.patheffects as effects
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,6 +13,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from pvn.app.saving import save_figure
 from pvn.corpus.flight import FlightLog, Policy, fly, simulator_for
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import Observation, SimulatorConfig
@@ -80,7 +77,7 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
     num_steps = int(log.num_steps[flight])
     distance = float(log.goal_distance([task] * len(log.num_steps))[flight])
     figure = plt.figure(figsize=(13.2, 7.6), layout="constrained")
-    above, strip = figure.subfigures(1, 2, width_ratios=(1.06, 1))
+    above, strip = np.ravel(figure.subfigures(1, 2, width_ratios=(1.06, 1)))  # type: ignore[arg-type]
     axis = above.subplots()
     draw_top_down(axis, task.layout)
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
@@ -109,6 +106,4 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
         cell.set_title(f"{number}   {step * 0.5:.1f} s, {speed:.1f} m/s", fontsize=9, loc="left", pad=3)
     words = outcome(distance, num_steps, bool(log.has_stopped[flight]))
     figure.suptitle(f"“{task.instruction}”   {words}", fontsize=13)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save_figure(figure, path)

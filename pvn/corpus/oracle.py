@@ -62,9 +62,7 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
 class Oracle:
     """Follows each task's path and stops at its end."""
 
-    def __init__(
-        self, config: OracleConfig = OracleConfig(), simulator: SimulatorConfig = SimulatorConfig()
-    ) -> None:
+    def __init__(self, config: OracleConfig = OracleConfig(), simulator: SimulatorConfig = SimulatorConfig()) -> None:
         self.config = config
         self.max_speed, self.max_yaw_rate = simulator.max_speed, simulator.max_yaw_rate
 
@@ -117,9 +115,7 @@ class Oracle:
         last_leg = goal - _pick(memory.path_world, memory.last - 1)
         is_past = (index == memory.last) & (((place - goal) * last_leg).sum(-1) > 0)
         off_path = (_pick(memory.path_world, index) - place).norm(dim=-1)
-        is_lost = memory.is_lost | (
-            torch.minimum(off_path, to_carrot.norm(dim=-1)) > config.max_deviation
-        )
+        is_lost = memory.is_lost | (torch.minimum(off_path, to_carrot.norm(dim=-1)) > config.max_deviation)
         error = wrap_angle(torch.atan2(to_carrot[:, 1], to_carrot[:, 0]) - yaw)
         speed = 1.0 / (1.0 + 2.0 * error.abs() / math.pi)
         speed = speed * min(1.0, (memory.step + 1) / config.accelerate_steps)

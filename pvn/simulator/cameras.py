@@ -11,7 +11,6 @@ import torch
 
 from pvn.simulator import cpu
 from pvn.simulator.fields import num_solids, pack
-
 from pvn.simulator.rendering import (
     AHEAD,
     AHEAD_U,

@@ -42,18 +42,20 @@ def scalar(function: Callable[..., Any]) -> Any:
 
     Inlined and without reference counting, which cost nine tenths of the time: see docs/log.md.
     """
-    return numba.njit(fastmath=True, error_model="numpy", _nrt=False, forceinline=True)(function)
+    options: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+    return numba.njit(**options)(function)
 
 
 @contextmanager
 def in_kernel_cache() -> Iterator[None]:
     """Kernels decorated in this block are kept in `cache_directory`, unless NUMBA_CACHE_DIR says otherwise."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = before or str(cache_directory())
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = before or str(cache_directory())
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -85,8 +87,7 @@ def run_in_parallel(loop: Callable[..., None], num_items: int, grain: int, *argu
         loop(0, num_items, *arguments)
         return
     jobs = [
-        _threads().submit(loop, first, min(first + size, num_items), *arguments)
-        for first in range(0, num_items, size)
+        _threads().submit(loop, first, min(first + size, num_items), *arguments) for first in range(0, num_items, size)
     ]
     for job in jobs:
         job.result()

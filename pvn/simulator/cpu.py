@@ -56,14 +56,10 @@ def _paint_tiles(first, last, cameras, fields, field_index, aimed, is_full, imag
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]
         left, top, right, bottom = tile_bounds(tile, width, height)
-        count = gather_candidates(
-            cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0
-        )
+        count = gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0)
         for row in range(top, bottom):
             for column in range(left, right):
-                paint_pixel(
-                    cameras, flight, column, row, fields, field, aimed, candidates, 0, count, is_full, image
-                )
+                paint_pixel(cameras, flight, column, row, fields, field, aimed, candidates, 0, count, is_full, image)
 
 
 @kernel
@@ -75,15 +71,10 @@ def _measure_tiles(first, last, cameras, fields, field_index, aimed, depth, seen
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]
         left, top, right, bottom = tile_bounds(tile, width, height)
-        count = gather_candidates(
-            cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0
-        )
+        count = gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0)
         for row in range(top, bottom):
             for column in range(left, right):
-                measure_pixel(
-                    cameras, flight, column, row, aimed, candidates, 0, count, depth, seen
-                )
-
+                measure_pixel(cameras, flight, column, row, aimed, candidates, 0, count, depth, seen)
 
 
 def to_device(fields: Fields, device: torch.device) -> Fields:
@@ -98,9 +89,7 @@ def share(fields: Fields) -> Fields:
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
     """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
-    run_in_parallel(
-        _fly_all, len(state), 16, state.numpy(), setpoints.numpy(), airframe, num_substeps
-    )
+    run_in_parallel(_fly_all, len(state), 16, state.numpy(), setpoints.numpy(), airframe, num_substeps)
 
 
 def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
@@ -114,9 +103,7 @@ def _aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) 
     return aimed
 
 
-def paint(
-    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor
-) -> None:
+def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor) -> None:
     """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
 
     num_solids: at least as many as the field with the most solids has.
@@ -124,18 +111,12 @@ def paint(
     aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
     index = field_index.numpy()
-    run_in_parallel(
-        _paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy()
-    )
+    run_in_parallel(_paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy())
 
 
-def measure(
-    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
-) -> None:
+def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
     index = field_index.numpy()
-    run_in_parallel(
-        _measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy()
-    )
+    run_in_parallel(_measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy())

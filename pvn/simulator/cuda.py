@@ -37,7 +37,7 @@ from pvn.simulator.rendering import (
 THREADS = 64
 
 # A batch of one is a small grid; that is no mistake worth a warning at every launch.
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
 
 
 def _kernel(function: Any) -> Any:
@@ -144,9 +144,7 @@ def _gather(
     return aimed, candidates, counts
 
 
-def paint(
-    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor
-) -> None:
+def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor) -> None:
     """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
 
     num_solids: at least as many as the field with the most solids has.
@@ -158,12 +156,8 @@ def paint(
     )
 
 
-def measure(
-    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
-) -> None:
+def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     height, width = depth.shape[1], depth.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
-    _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
-        cameras, aimed, candidates, counts, depth, seen
-    )
+    _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](cameras, aimed, candidates, counts, depth, seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,14 +50,14 @@ def textures() -> npt.NDArray[np.uint8]:
 
     From integers alone, so that all machines agree to the bit.
     """
-    cell = np.arange(NOISE_CELLS * NOISE_CELLS, dtype=np.uint32)
+    cell: npt.NDArray[Any] = np.arange(NOISE_CELLS * NOISE_CELLS, dtype=np.uint32)
     with np.errstate(over="ignore"):
         cell = (cell ^ (cell >> 16)) * np.uint32(0x7FEB352D)
         cell = (cell ^ (cell >> 15)) * np.uint32(0x846CA68B)
     white = ((cell ^ (cell >> 16)) >> 24).astype(np.int64).reshape(NOISE_CELLS, NOISE_CELLS)
     smooth = white
     for axis in (0, 1, 0, 1):  # a box of seven cells, twice along each axis
-        smooth = sum(np.roll(smooth, shift, axis) for shift in range(-3, 4))
+        smooth = np.sum([np.roll(smooth, shift, axis) for shift in range(-3, 4)], axis=0)
     low, high = smooth.min(), smooth.max()
     return np.stack([white, (smooth - low) * 255 // (high - low)]).astype(np.uint8)
 
@@ -86,7 +87,7 @@ def _fill_sun_grid(solids, first_solid, landmarks, num_landmarks, grid):
 
 def _wetness(lake: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     # Two passes of a 3x3 mean round the cells' corners off; the shore stays where half of the water was.
-    wet = np.pad(lake.astype(np.float32), 2)
+    wet: npt.NDArray[Any] = np.pad(lake.astype(np.float32), 2)
     for _ in range(2):
         wet = (wet[:-2] + wet[1:-1] + wet[2:]) / 3
         wet = (wet[:, :-2] + wet[:, 1:-1] + wet[:, 2:]) / 3
@@ -115,14 +116,10 @@ def pack(layouts: Sequence[Layout]) -> Fields:
             row[COS], row[SIN] = math.cos(landmark.yaw), math.sin(landmark.yaw)
             row[MIDDLE], row[REACH] = spheres[kind] * landmark.scale
         fields.wetness[index] = _wetness(layout.lake)
-        _fill_sun_grid(
-            solids, first_solid, rows, len(layout.landmarks), fields.sun_grid[index]
-        )
+        _fill_sun_grid(solids, first_solid, rows, len(layout.landmarks), fields.sun_grid[index])
     return fields
 
 
 def num_solids(layouts: Sequence[Layout]) -> int:
     """Solids in the layout that has most."""
-    return max(
-        sum(len(LANDMARK_CLASSES[mark.name].solids) for mark in layout.landmarks) for layout in layouts
-    )
+    return max(sum(len(LANDMARK_CLASSES[mark.name].solids) for mark in layout.landmarks) for layout in layouts)

@@ -221,9 +221,7 @@ def fly(state, flight, setpoints, airframe, num_substeps):
     speed, yaw_rate = setpoints[flight, SPEED], setpoints[flight, YAW_RATE]
     altitude = setpoints[flight, ALTITUDE]
     for _ in range(num_substeps):
-        front_left, front_right, back_right, back_left = controller(
-            state, flight, speed, yaw_rate, altitude, airframe
-        )
+        front_left, front_right, back_right, back_left = controller(state, flight, speed, yaw_rate, altitude, airframe)
         state[flight, ROTORS] = front_left + keep * (state[flight, ROTORS] - front_left)
         state[flight, ROTORS + 1] = front_right + keep * (state[flight, ROTORS + 1] - front_right)
         state[flight, ROTORS + 2] = back_right + keep * (state[flight, ROTORS + 2] - back_right)

@@ -187,9 +187,7 @@ def aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid):
     bx = aimed[flight, solid, BEGIN] + u * aimed[flight, solid, BEGIN_U] + v * aimed[flight, solid, BEGIN_V]
     by = aimed[flight, solid, BEGIN + 1] + u * aimed[flight, solid, BEGIN_U + 1] + v * aimed[flight, solid, BEGIN_V + 1]
     bz = aimed[flight, solid, BEGIN + 2] + u * aimed[flight, solid, BEGIN_U + 2] + v * aimed[flight, solid, BEGIN_V + 2]
-    return unit_distance(
-        bx, by, bz, ax, ay, az, aimed[flight, solid, FORM], aimed[flight, solid, NARROWING]
-    )
+    return unit_distance(bx, by, bz, ax, ay, az, aimed[flight, solid, FORM], aimed[flight, solid, NARROWING])
 
 
 @scalar
@@ -260,9 +258,7 @@ def is_shaded(x, y, z, fields, field):
     landmark = 0
     while mask != 0:
         if mask & 1:
-            ox, oy, oz, dx, dy, dz = to_landmark(
-                x, y, z, SUN_X, SUN_Y, SUN_Z, fields.landmarks, field, landmark, ONE
-            )
+            ox, oy, oz, dx, dy, dz = to_landmark(x, y, z, SUN_X, SUN_Y, SUN_Z, fields.landmarks, field, landmark, ONE)
             kind = int(fields.landmarks[field, landmark, CLASS])
             for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
                 if solid_distance(ox, oy, oz, dx, dy, dz, fields.solids, row) < FAR:

@@ -97,10 +97,8 @@ def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
 
 @scalar
 def tile_cone(cameras, flight, left, top, right, bottom):
-    """The cone around all rays of a tile: apex, unit axis, thickness at the apex, tangent and secant of its half angle."""
-    ox, oy, oz, ax, ay, az, _ = pixel_ray(
-        cameras, flight, HALF * F(left + right), HALF * F(top + bottom)
-    )
+    """The cone around a tile's rays: apex, unit axis, thickness at the apex, tangent and secant of its half angle."""
+    ox, oy, oz, ax, ay, az, _ = pixel_ray(cameras, flight, HALF * F(left + right), HALF * F(top + bottom))
     cosine, width = ONE, ZERO
     for corner in range(4):
         u = F(left if corner & 1 == 0 else right)
@@ -204,9 +202,7 @@ def paint_pixel(cameras, flight, column, row, fields, field, aimed, candidates, 
         distance, surface, landmark = nearest_hit(
             ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, list_row, count
         )
-        r, g, b = seen_colour(
-            ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, is_full
-        )
+        r, g, b = seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, is_full)
         red, green, blue = red + share * r, green + share * g, blue + share * b
     image[flight, row, column, 0] = to_byte(red)
     image[flight, row, column, 1] = to_byte(green)

@@ -1,8 +1,8 @@
 """The simulator: many quadcopters, each over its own field, flown and seen in one batch.
 
-    simulator = Simulator([sample_layout(0)], num_flights=1)
-    observation = simulator.reset(start=torch.tensor([[25.0, 25.0, 0.0]]))
-    observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
+simulator = Simulator([sample_layout(0)], num_flights=1)
+observation = simulator.reset(start=torch.tensor([[25.0, 25.0, 0.0]]))
+observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
 """
 
 from __future__ import annotations
@@ -131,9 +131,7 @@ class Simulator:
         self.config = config
         self.num_flights = num_flights
         camera = config.camera
-        self._lens = Lens(
-            float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt)
-        )
+        self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self._fields = self._functions.to_device(pack(layouts), self.device)
         self._traced = self._functions.share(self._fields)
         self._num_solids = num_solids(layouts)
@@ -142,16 +140,15 @@ class Simulator:
         self.field_index = torch.zeros(num_flights, dtype=torch.int64, device=self.device)
         """Which field each flight is in (B,)."""
         self._state = torch.zeros((num_flights, NUM_STATES), dtype=torch.float64, device=self.device)
-        self._setpoints = torch.zeros(
-            (num_flights, NUM_SETPOINTS), dtype=torch.float64, device=self.device
-        )
+        self._setpoints = torch.zeros((num_flights, NUM_SETPOINTS), dtype=torch.float64, device=self.device)
         self._cameras = torch.zeros((num_flights, NUM_CAMERA_COLUMNS), device=self.device)
         middle = torch.tensor([FIELD_SIZE / 2, FIELD_SIZE / 2, 0.0]).repeat(num_flights, 1)
         self._hover(middle, torch.ones(num_flights, dtype=torch.bool))
         if field_index is not None:
             self._assign(torch.tensor(field_index), torch.ones(num_flights, dtype=torch.bool))
 
-    def _checked(self, value: Tensor, name: str, columns: int, meaning: str) -> Tensor:
+    def _checked(self, value: Tensor, name: str, columns: int, meaning: str, mask: Tensor | None = None) -> Tensor:
+        """The value in float64 on our device, if its shape is right and its rows (those in mask) are finite."""
         if not isinstance(value, Tensor) or value.shape != (self.num_flights, columns):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(
@@ -160,11 +157,12 @@ class Simulator:
             )
         value = value.to(self.device, torch.float64)
         is_bad = ~torch.isfinite(value).all(dim=1)
+        if mask is not None:
+            is_bad &= mask
         if bool(is_bad.any()):
             flight = int(is_bad.nonzero()[0, 0])
             raise ValueError(
-                f"{name}: got {value[flight].tolist()} for flight {flight}, expected finite numbers; "
-                "nothing was moved"
+                f"{name}: got {value[flight].tolist()} for flight {flight}, expected finite numbers; nothing was moved"
             )
         return value
 
@@ -175,16 +173,12 @@ class Simulator:
             getattr(self._fields, name)[index] = getattr(packed, name)[0]
         self._num_solids = max(self._num_solids, num_solids([layout]))
 
-    def reset(
-        self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
-    ) -> Observation:
+    def reset(self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None) -> Observation:
         """`place` flights and observe."""
         self.place(start, field_index, mask)
         return self.observe()
 
-    def place(
-        self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None
-    ) -> None:
+    def place(self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None) -> None:
         """Hover flights at start (B, 3): x, y (metres) and yaw (radians), field frame, at the held altitude.
 
         field_index (B,): the field each flight is in; unchanged if not given. mask (B,) bool: which flights to
@@ -194,21 +188,17 @@ class Simulator:
             mask = torch.ones(self.num_flights, dtype=torch.bool, device=self.device)
         if mask.shape != (self.num_flights,) or mask.dtype != torch.bool:
             raise ValueError(
-                f"mask: got {mask.dtype} of shape {tuple(mask.shape)}, expected bool of shape "
-                f"({self.num_flights},)"
+                f"mask: got {mask.dtype} of shape {tuple(mask.shape)}, expected bool of shape ({self.num_flights},)"
             )
         mask = mask.to(self.device)
-        filled = torch.where(mask.to(start.device)[:, None], start, 0.0) if start.ndim == 2 else start
-        start = self._checked(filled, "start", 3, "x, y and yaw")
+        start = self._checked(start, "start", 3, "x, y and yaw", mask)
         if field_index is not None:
             self._assign(field_index, mask)
         self._hover(start, mask)
 
     def _assign(self, field_index: Tensor, mask: Tensor) -> None:
         if field_index.shape != (self.num_flights,):
-            raise ValueError(
-                f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)"
-            )
+            raise ValueError(f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)")
         index = field_index.to(self.device, torch.int64)
         index = torch.where(mask.to(self.device), index, self.field_index)
         if bool(((index < 0) | (index >= self.num_fields)).any()):
@@ -243,9 +233,7 @@ class Simulator:
         config = self.config
         is_flying = action[:, STOP] <= 0.5
         self._setpoints[:, SPEED] = action[:, FORWARD].clamp(0, config.max_speed) * is_flying
-        self._setpoints[:, YAW_RATE] = (
-            action[:, TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate) * is_flying
-        )
+        self._setpoints[:, YAW_RATE] = action[:, TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate) * is_flying
         self._setpoints[:, ALTITUDE] = config.altitude
         self._functions.advance(self._state, self._setpoints, config.airframe, self._num_substeps)
 
@@ -259,9 +247,7 @@ class Simulator:
         poses = self._aim()
         camera = self.config.camera
         # Not torch.zeros: filling wakes torch's own threads, and they would spin on the cores ours need.
-        image = torch.empty(
-            (self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device
-        )
+        image = torch.empty((self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
         if self.config.quality == "none":
             image.zero_()
         else:
@@ -272,23 +258,20 @@ class Simulator:
 
     def measure(self) -> tuple[Tensor, Tensor]:
         """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen there,
-        (B, H, W) int16, its place in the layout, -1 for none."""
+        (B, H, W) int16, its place in the layout, -1 for none.
+        """
         self._aim()
         camera = self.config.camera
         shape = (self.num_flights, camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure(
-            self._cameras, self._traced, self.field_index, self._num_solids, depth, seen
-        )
+        self._functions.measure(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
         return depth, seen
 
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
-        """Orthographic views (B, S, S, 3) uint8 of each flight's whole field and `margin` metres around it, north up."""
+        """Views straight down (B, S, S, 3) uint8 on each flight's field and `margin` metres around it, north up."""
         row = from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)
         cameras = torch.from_numpy(np.tile(row, (self.num_flights, 1))).to(self.device)
-        image = torch.empty(
-            (self.num_flights, size_px, size_px, 3), dtype=torch.uint8, device=self.device
-        )
+        image = torch.empty((self.num_flights, size_px, size_px, 3), dtype=torch.uint8, device=self.device)
         self._functions.paint(cameras, self._traced, self.field_index, self._num_solids, True, image)
         return image

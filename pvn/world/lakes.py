@@ -30,9 +30,7 @@ def smooth(grid: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float6
     return blur @ grid @ blur.T
 
 
-def _grow_lake(
-    generator: np.random.Generator, taken: Sequence[tuple[int, int]]
-) -> npt.NDArray[np.bool_] | None:
+def _grow_lake(generator: np.random.Generator, taken: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_] | None:
     for _ in range(1000):
         seed_x, seed_y = generator.integers(2, 8, 2).tolist()
         if _is_free((seed_x, seed_y), taken):
@@ -49,13 +47,11 @@ def _grow_lake(
             cells.append(cell)
     coarse = np.zeros((COARSE_CELLS, COARSE_CELLS))
     coarse[tuple(np.array(cells).T)] = 1.0
-    fine = smooth(np.kron(coarse, np.ones((10, 10))), generator.uniform(4, 10))
+    fine = smooth(np.kron(coarse, np.ones((10, 10))).astype(np.float64), generator.uniform(4, 10))
     return fine > fine.max() / 2
 
 
-def sample_lakes(
-    generator: np.random.Generator, landmarks: Sequence[tuple[float, float]]
-) -> npt.NDArray[np.bool_]:
+def sample_lakes(generator: np.random.Generator, landmarks: Sequence[tuple[float, float]]) -> npt.NDArray[np.bool_]:
     """Water cells (100, 100), [x, y], of 1 to 3 lakes that keep 10 m from landmarks at `landmarks` (x, y), metres.
 
     A lake that finds no room among the landmarks is left out, as in LANI.

@@ -85,9 +85,7 @@ def landmark_class(name: str) -> LandmarkClass:
     raise ValueError(f"unknown landmark class: got {name!r}, expected one of 63 names; {hint}")
 
 
-def catalogue_tables() -> tuple[
-    npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]
-]:
+def catalogue_tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """Solids of every class (rows, columns), first row of each class (64,), bounding spheres (63, 2)."""
     models = [kind.solids for kind in LANDMARK_CLASSES.values()]
     solids, first = solid_table(models)

@@ -44,9 +44,7 @@ def _read_object(path: Path) -> dict[str, Any]:
             f"no file {path}; expected a LANI environment file such as random_config_12.json"
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{path}: not valid JSON ({error}); the file is corrupt or truncated, copy it again"
-        ) from None
+        raise ValueError(f"{path}: not valid JSON ({error}); the file is corrupt or truncated, copy it again") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: got a JSON {type(content).__name__}, expected an object")
     return content
@@ -108,9 +106,7 @@ def _read_lake(content: dict[str, Any], path: Path) -> npt.NDArray[np.bool_]:
     for cell in _column(content, "lakeCoords", -1, dict, path) if "lakeCoords" in content else []:
         x, y = cell.get("x"), cell.get("y")
         if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < LAKE_CELLS and 0 <= y < LAKE_CELLS):
-            raise ValueError(
-                f"lakeCoords: got {cell}, expected x and y whole numbers from 0 to {LAKE_CELLS - 1}"
-            )
+            raise ValueError(f"lakeCoords: got {cell}, expected x and y whole numbers from 0 to {LAKE_CELLS - 1}")
         lake[x, y] = True
     return lake
 
@@ -150,6 +146,4 @@ def read_route(path: Path | str) -> npt.NDArray[np.float64]:
 def write_route(route: npt.NDArray[np.float64], path: Path | str) -> None:
     """Write points (P, 2), field frame, metres, as a `random_curve_N.json` file."""
     config = np.asarray(route) / METRES_PER_CONFIG
-    write_atomically(
-        Path(path), json.dumps({"x_array": config[:, 0].tolist(), "z_array": config[:, 1].tolist()})
-    )
+    write_atomically(Path(path), json.dumps({"x_array": config[:, 0].tolist(), "z_array": config[:, 1].tolist()}))

@@ -48,8 +48,7 @@ class Landmark:
         numbers = (self.x, self.y, self.radius, self.yaw)
         if not all(math.isfinite(number) for number in numbers):
             raise ValueError(
-                f"{self.name}: got position, radius, yaw {numbers}, expected finite numbers; "
-                "correct the landmark"
+                f"{self.name}: got position, radius, yaw {numbers}, expected finite numbers; correct the landmark"
             )
         if not (0 <= self.x <= FIELD_SIZE and 0 <= self.y <= FIELD_SIZE):
             raise ValueError(
@@ -83,8 +82,7 @@ class Layout:
     def __post_init__(self) -> None:
         if len(self.landmarks) > MAX_LANDMARKS:
             raise ValueError(
-                f"too many landmarks: got {len(self.landmarks)}, expected at most {MAX_LANDMARKS}; "
-                "remove some"
+                f"too many landmarks: got {len(self.landmarks)}, expected at most {MAX_LANDMARKS}; remove some"
             )
         if self.lake.shape != (LAKE_CELLS, LAKE_CELLS) or self.lake.dtype != bool:
             raise ValueError(
@@ -114,7 +112,7 @@ class Layout:
 
 @numba.njit(cache=True)
 def _place(proposals, radii, gap):
-    """Places (N, 2) of discs: of each one's proposals (N, T, 2) the first that keeps `gap` from those before; or none."""
+    """Places (N, 2) of discs: of each one's proposals (N, T, 2) the first that keeps `gap` from the earlier ones."""
     places = np.empty((len(radii), 2))
     for disc in range(len(radii)):
         is_free = False

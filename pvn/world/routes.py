@@ -45,9 +45,7 @@ class Route:
     """Places in the layout of the landmarks called at, in order."""
 
 
-def _next_landmark(
-    generator: np.random.Generator, centres: Points, visited: list[int]
-) -> int | None:
+def _next_landmark(generator: np.random.Generator, centres: Points, visited: list[int]) -> int | None:
     distance = np.hypot(*(centres - centres[visited[-1]]).T)
     far_enough = [i for i in np.argsort(distance) if i not in visited and distance[i] >= LEAST_LEG]
     return int(generator.choice(far_enough[:NUM_NEAREST])) if far_enough else None
@@ -144,7 +142,7 @@ def sample_route(seed: int, layout: Layout, tries: int = 400) -> Route | None:
     if len(layout.landmarks) < 2:
         return None
     generator = np.random.default_rng(seed)
-    shore = (np.argwhere(layout.lake)[::20] + 0.5) * (FIELD_SIZE / LAKE_CELLS)
+    shore = (np.argwhere(layout.lake)[::20].astype(np.float64) + 0.5) * (FIELD_SIZE / LAKE_CELLS)
     for _ in range(tries):
         route = _try_route(generator, layout, shore)
         if route is not None:

@@ -53,9 +53,7 @@ class Solid:
     gloss: float = 0.0
     """Share of mirrored sky and sun, 0 (chalk) to 1 (chrome)."""
 
-    def painted(
-        self, pattern: Pattern, second: str, count: float = 4.0, gloss: float | None = None
-    ) -> Solid:
+    def painted(self, pattern: Pattern, second: str, count: float = 4.0, gloss: float | None = None) -> Solid:
         """The same solid with a pattern in a second colour."""
         gloss = self.gloss if gloss is None else gloss
         return replace(self, pattern=pattern, second=second, count=count, gloss=gloss)
@@ -95,9 +93,7 @@ def rod(start: Vector, end: Vector, radius: float, colour: str, top: float | Non
     yaw = math.degrees(math.atan2(dy, dx))
     centre = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, (start[2] + end[2]) / 2)
     top = radius if top is None else top
-    return Solid(
-        "frustum", centre, (radius, radius, length / 2), colour, (0.0, pitch, yaw), top / radius
-    )
+    return Solid("frustum", centre, (radius, radius, length / 2), colour, (0.0, pitch, yaw), top / radius)
 
 
 def slab(start: Vector, end: Vector, width: float, thickness: float, colour: str) -> Solid:

@@ -30,9 +30,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.path.ndim != 2 or self.path.shape[1] != 2 or len(self.path) < 2:
-            raise ValueError(
-                f"path: got shape {self.path.shape}, expected (P, 2) with at least two points"
-            )
+            raise ValueError(f"path: got shape {self.path.shape}, expected (P, 2) with at least two points")
         if not (np.isfinite(self.path).all() and np.isfinite(self.start).all()):
             raise ValueError("task: got NaN or infinite numbers in start or path, expected finite ones")
 

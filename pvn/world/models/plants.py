@@ -71,9 +71,7 @@ def _trunk(points: list[Vector], radius: float, top: float) -> list[Solid]:
     return solids
 
 
-def _conifer(
-    foot: Vector, radius: float, height: float, tiers: int, rim: str, inner: str
-) -> list[Solid]:
+def _conifer(foot: Vector, radius: float, height: float, tiers: int, rim: str, inner: str) -> list[Solid]:
     """A trunk and `tiers` cones, whose rims differ from their inner parts."""
     bottom = 0.13 * height
     step = (height - bottom) / (tiers + 0.6)
@@ -172,10 +170,7 @@ PLANTS: dict[str, tuple[Solid, ...]] = {
     ),
     "BushTree2": (
         cylinder((0, 0, 0), 0.25, 1.4, DARK_BARK),
-        *(
-            ball(place, (1.6, 1.6, 2.1), "#18502a").painted("speckle", "#206034", 9)
-            for place in _around(5, 0.89, 2.0)
-        ),
+        *(ball(place, (1.6, 1.6, 2.1), "#18502a").painted("speckle", "#206034", 9) for place in _around(5, 0.89, 2.0)),
         *(
             ball(place, (1.5, 1.5, 2.1), "#1e5e30").painted("speckle", "#26703a", 9)
             for place in _around(4, 0.66, 3.3, 30)
@@ -261,10 +256,7 @@ PLANTS: dict[str, tuple[Solid, ...]] = {
     "Stump": (
         cone((0, 0, 0), 1.2, 1.3, BARK, 1.05).painted("speckle", DARK_BARK, 7),
         ball((0, 0, 1.3), (2.0, 2.0, 0.16), "#e3bf83").painted("bands", "#bd8d50", 8),
-        *(
-            rod((0.4 * x, 0.4 * y, 0.7), (x, y, 0.0), 0.42, BARK, 0.16)
-            for x, y, _ in _around(6, 1.58, 0)
-        ),
+        *(rod((0.4 * x, 0.4 * y, 0.7), (x, y, 0.0), 0.42, BARK, 0.16) for x, y, _ in _around(6, 1.58, 0)),
         rod((0, 0.6, 0.8), (0.2, 1.45, 1.3), 0.22, BARK, 0.16),
     ),
 }

@@ -29,9 +29,7 @@ TOY = "#2f7a3c"
 TOY_DARK = "#1d4f2a"
 
 
-def _ring(
-    count: int, radius: float, size: Vector, low: float, colours: tuple[str, ...]
-) -> list[Solid]:
+def _ring(count: int, radius: float, size: Vector, low: float, colours: tuple[str, ...]) -> list[Solid]:
     """Boxes of `size` (outward, along, up) standing at height `low` in a ring of `radius`."""
     blocks = []
     for i in range(count):
@@ -41,9 +39,7 @@ def _ring(
     return blocks
 
 
-def _steep_roof(
-    depth: float, ridge: tuple[Vector, Vector], hang: float, wall: str, tiles: str
-) -> list[Solid]:
+def _steep_roof(depth: float, ridge: tuple[Vector, Vector], hang: float, wall: str, tiles: str) -> list[Solid]:
     """A 45 degree roof with its gables, on walls `depth` apart, eaves overhanging by `hang`."""
     (ax, ay, z), (bx, by, _) = ridge
     x, y, length = (ax + bx) / 2, (ay + by) / 2, math.hypot(bx - ax, by - ay)
@@ -137,9 +133,7 @@ def _tv_tower() -> tuple[Solid, ...]:
         x, y = ((1, 1), (-1, 1), (-1, -1), (1, -1))[side % 4]
         return (x * reach, y * reach, level * height)
 
-    legs = [
-        rod(corner(0, i), corner(1, i), 0.12, RED).painted("bands", WHITE, 3.5) for i in range(4)
-    ]
+    legs = [rod(corner(0, i), corner(1, i), 0.12, RED).painted("bands", WHITE, 3.5) for i in range(4)]
     levels = (0.02, 0.36, 0.68)
     braces = [
         rod(corner(low, i), corner(high, i + 1), 0.06, colour)
@@ -214,9 +208,7 @@ STRUCTURES: dict[str, tuple[Solid, ...]] = {
         cone((-0.3, 0.3, 0.5), 0.62, 2.4, MARBLE, top=0.55).painted("stripes", MARBLE_SHADE, 5),
         # The slanting break: a short drum tilted so far that its lower rim meets the shaft's edge.
         Solid("frustum", (-0.3, 0.3, 2.9), (0.48, 0.48, 0.25), MARBLE, (6, 31, 0)),
-        rod((0.35, -1.15, 0.45), (1.15, -0.35, 0.45), 0.45, MARBLE).painted(
-            "stripes", MARBLE_SHADE, 5
-        ),
+        rod((0.35, -1.15, 0.45), (1.15, -0.35, 0.45), 0.45, MARBLE).painted("stripes", MARBLE_SHADE, 5),
         box((1.15, 0.65, 0.12), (0.5, 0.4, 0.4), MARBLE, (20, 25, 40)),
     ),
     "House": _cottage(),
@@ -246,9 +238,7 @@ STRUCTURES: dict[str, tuple[Solid, ...]] = {
         box((0, 1.0, 1.9), (0.22, 0.22, 2.0), DARK_WOOD),
         box((0, -1.0, 1.9), (0.22, 0.22, 2.0), DARK_WOOD),
         *(
-            slab((sign * 0.9, 0, 2.4), (-sign * 0.05, 0, 3.2), 2.6, 0.12, WOOD).painted(
-                "stripes", "#75491f", 2.5
-            )
+            slab((sign * 0.9, 0, 2.4), (-sign * 0.05, 0, 3.2), 2.6, 0.12, WOOD).painted("stripes", "#75491f", 2.5)
             for sign in (1, -1)
         ),
         rod((0, -1.15, 1.8), (0, 1.15, 1.8), 0.12, "#b98a52"),

@@ -25,9 +25,7 @@ def _wheels(axles: Sequence[float], track: float, radius: float, width: float) -
     ]
 
 
-def _axles(
-    axles: Sequence[float], length: float, height: float, radius: float, colour: str
-) -> list[Solid]:
+def _axles(axles: Sequence[float], length: float, height: float, radius: float, colour: str) -> list[Solid]:
     """Bars across the vehicle whose ends show as hub caps on both sides."""
     return [rod((x, -length / 2, height), (x, length / 2, height), radius, colour) for x in axles]
 
@@ -53,9 +51,7 @@ def _boat() -> list[Solid]:
             ((0.65, 1.10), (2.0, 0.62)),
             ((1.92, 0.68), (2.78, 0.03)),
         ):
-            wall = slab(
-                (start[0], side * start[1], 0.68), (end[0], side * end[1], 0.68), 0.1, 0.95, PLANK
-            )
+            wall = slab((start[0], side * start[1], 0.68), (end[0], side * end[1], 0.68), 0.1, 0.95, PLANK)
             walls.append(wall.painted("bands", DARK_PLANK, 2.49))
     return [
         Solid("frustum", (0.05, 0, 0.2), (1.95, 0.84, 0.2), DARK_PLANK, taper=1.27),
@@ -162,9 +158,7 @@ def _tank() -> list[Solid]:
     for side in (-1, 1):
         inner, outer = side * 0.6, side * 1.08
         tracks += [
-            box((-0.15, side * 0.84, 0.44), (2.7, 0.48, 0.86), IRON).painted(
-                "stripes", "#4a4a48", 12
-            ),
+            box((-0.15, side * 0.84, 0.44), (2.7, 0.48, 0.86), IRON).painted("stripes", "#4a4a48", 12),
             rod((-1.5, inner, 0.44), (-1.5, outer, 0.44), 0.43, IRON),
             rod((1.2, inner, 0.44), (1.2, outer, 0.44), 0.43, IRON),
         ]
@@ -215,10 +209,7 @@ def _bench() -> list[Solid]:
             box((0.05, y, 1.62), (1.5, 0.2, 0.12), IRON),
         ]
     seat = [box((x, 0, 1.13), (0.36, 5.3, 0.12), BENCH_WOOD) for x in (-0.35, 0.1, 0.55)]
-    back = [
-        box((x, 0, z), (0.1, 5.3, 0.36), LIGHT_BENCH_WOOD, (0, -8, 0))
-        for x, z in ((-0.6, 1.65), (-0.68, 2.15))
-    ]
+    back = [box((x, 0, z), (0.1, 5.3, 0.36), LIGHT_BENCH_WOOD, (0, -8, 0)) for x, z in ((-0.6, 1.65), (-0.68, 2.15))]
     return [*frames, *seat, *back]
 
 
@@ -289,17 +280,10 @@ SLAT_WOOD = "#96562a"
 
 def _wooden_chair() -> list[Solid]:
     """A kitchen chair with a high slatted back."""
-    legs = [
-        rod((1.1, side * 1.1, 0), (0.9, side * 0.9, 1.75), 0.13, CHAIR_WOOD) for side in (-1, 1)
-    ]
+    legs = [rod((1.1, side * 1.1, 0), (0.9, side * 0.9, 1.75), 0.13, CHAIR_WOOD) for side in (-1, 1)]
     # The back leans so that its slats also show from above.
-    posts = [
-        rod((-0.85, side * 0.9, 0), (-1.4, side * 0.85, 4.1), 0.14, CHAIR_WOOD) for side in (-1, 1)
-    ]
-    slats = [
-        box((-0.85 - 0.134 * z, 0, z), (0.12, 1.7, 0.4), SLAT_WOOD, (0, -7.6, 0))
-        for z in (2.55, 3.2, 3.85)
-    ]
+    posts = [rod((-0.85, side * 0.9, 0), (-1.4, side * 0.85, 4.1), 0.14, CHAIR_WOOD) for side in (-1, 1)]
+    slats = [box((-0.85 - 0.134 * z, 0, z), (0.12, 1.7, 0.4), SLAT_WOOD, (0, -7.6, 0)) for z in (2.55, 3.2, 3.85)]
     return [
         *legs,
         *posts,

@@ -65,9 +65,7 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         _granite((-0.5, -0.75, 0.7), (1.9, 1.6, 1.9), (0, -25, 20)),
     ),
     "Stone1": (
-        ball((0.0, 0.0, 0.55), (2.15, 3.2, 1.35), PALE, (12, 0, 20)).painted(
-            "bands", PALE_WARM, 2.5
-        ),
+        ball((0.0, 0.0, 0.55), (2.15, 3.2, 1.35), PALE, (12, 0, 20)).painted("bands", PALE_WARM, 2.5),
         ball((0.1, -0.25, 0.55), (1.9, 2.2, 1.3), PALE, (-6, 6, 0)),
     ),
     "Stone2": (
@@ -109,19 +107,9 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         box((0, 0, 0.16), (2.36, 2.36, 0.32), CRATE_FRAME),
         box((0, 0, 2.14), (2.36, 2.36, 0.32), CRATE_FRAME),
         box((0, 0, 2.2), (1.8, 1.8, 0.28), CRATE).painted("stripes", CRATE_DARK, 3.2),
-        *(
-            box((x, y, 1.15), (0.3, 0.3, 2.2), CRATE_FRAME)
-            for x in (-1.0, 1.0)
-            for y in (-1.0, 1.0)
-        ),
-        *(
-            slab((x, -0.9 * x, 0.3), (x, 0.9 * x, 2.0), 0.16, 0.3, CRATE_FRAME)
-            for x in (-1.05, 1.05)
-        ),
-        *(
-            slab((-0.9 * y, y, 0.3), (0.9 * y, y, 2.0), 0.16, 0.3, CRATE_FRAME)
-            for y in (-1.05, 1.05)
-        ),
+        *(box((x, y, 1.15), (0.3, 0.3, 2.2), CRATE_FRAME) for x in (-1.0, 1.0) for y in (-1.0, 1.0)),
+        *(slab((x, -0.9 * x, 0.3), (x, 0.9 * x, 2.0), 0.16, 0.3, CRATE_FRAME) for x in (-1.05, 1.05)),
+        *(slab((-0.9 * y, y, 0.3), (0.9 * y, y, 2.0), 0.16, 0.3, CRATE_FRAME) for y in (-1.05, 1.05)),
     ),
     # Two tones a side stand for the mirrored sky and ground.
     "SteelCube": (
@@ -154,10 +142,7 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         box((0, 0, 0.65), (1.7, 2.8, 1.3), CHEST).painted("bands", CHEST_DARK, 3),
         rod((0, -1.4, 1.3), (0, 1.4, 1.3), 0.85, CHEST),
         *(box((0, y, 0.66), (1.8, 0.3, 1.32), GOLD).shiny(0.3) for y in (-1.3, 0.0, 1.3)),
-        *(
-            rod((0, y - 0.15, 1.3), (0, y + 0.15, 1.3), 0.9, GOLD).shiny(0.3)
-            for y in (-1.3, 0, 1.3)
-        ),
+        *(rod((0, y - 0.15, 1.3), (0, y + 0.15, 1.3), 0.9, GOLD).shiny(0.3) for y in (-1.3, 0, 1.3)),
         box((0, 0, 1.3), (1.84, 2.94, 0.16), GOLD).shiny(0.3),
         box((0.9, 0, 1.2), (0.24, 0.5, 0.6), GOLD).shiny(0.4),
         box((1.0, 0, 1.12), (0.1, 0.12, 0.26), BLACK),
@@ -182,14 +167,8 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         *(rod((x, -1.2, 0.2), (x, 1.2, 0.2), 0.2, BLACK) for x in (-0.5, 0.5)),
     ),
     "Container": (
-        box((0, 0, 0.92), (4.5, 1.46, 1.6), FREIGHT, (0, 0, 90)).painted(
-            "stripes", FREIGHT_DARK, 11
-        ),
-        *(
-            box((x, 0, z), (0.14, 4.68, 0.16), FREIGHT_FRAME)
-            for x in (-0.7, 0.7)
-            for z in (0.1, 1.7)
-        ),
+        box((0, 0, 0.92), (4.5, 1.46, 1.6), FREIGHT, (0, 0, 90)).painted("stripes", FREIGHT_DARK, 11),
+        *(box((x, 0, z), (0.14, 4.68, 0.16), FREIGHT_FRAME) for x in (-0.7, 0.7) for z in (0.1, 1.7)),
         *(box((0, y, 0.9), (1.56, 0.16, 1.78), FREIGHT_FRAME) for y in (-2.27, 2.27)),
         *(box((x, -2.33, 0.9), (0.64, 0.12, 1.54), FREIGHT) for x in (-0.35, 0.35)),
         *(rod((x, -2.39, 0.15), (x, -2.39, 1.65), 0.04, STEEL) for x in (-0.2, 0.2)),

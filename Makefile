@@ -1,0 +1,30 @@
+# `make fly` and `make test` do everything on a machine that has only Python 3.11 or later and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: fly test setup check lock
+
+fly: setup
+	$(BIN)/pvn fly
+
+test: setup check
+	$(BIN)/python -m pytest
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pvn needs Python 3.11 or later; got " + sys.version.split()[0] + "; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+check: setup
+	$(BIN)/ruff format --check pvn tests
+	$(BIN)/ruff check pvn tests
+	$(BIN)/mypy
+
+# Write the versions of this environment into constraints.txt, after trying newer ones by hand.
+lock:
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

@@ -1,0 +1,88 @@
+"""The layout is the data flow: a room imports only the rooms above it, and every module is reached."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "pvn"
+ROOMS = ["geometry", "world", "simulator", "corpus", "evaluation", "app", "cli"]
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imports(path):
+    """Modules of ours that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name in MODULES and name != "pvn"}
+
+
+def room(module):
+    return module.split(".")[1]
+
+
+def test_a_room_imports_only_rooms_above_it():
+    for module, path in MODULES.items():
+        if module == "pvn":
+            continue
+        for imported in imports(path):
+            assert ROOMS.index(room(imported)) <= ROOMS.index(room(module)), (
+                f"{module} imports {imported}, a room below; move what it needs up, or move {module} down"
+            )
+
+
+def test_no_import_cycles():
+    done = set()
+
+    def visit(module, trail):
+        assert module not in trail, f"import cycle: {' -> '.join([*trail, module])}"
+        if module not in done:
+            for imported in imports(MODULES[module]):
+                visit(imported, [*trail, module])
+            done.add(module)
+
+    for module in MODULES:
+        visit(module, [])
+
+
+def test_every_module_is_reached_from_the_command_line_or_the_environment():
+    reached, waiting = set(), ["pvn.cli", "pvn.simulator.environment"]
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting += imports(MODULES[module])
+    modules = {name for name, path in MODULES.items() if path.name != "__init__.py"}
+    assert modules - reached == set(), "unreachable modules are dead code"
+
+
+def test_rooms_up_to_evaluation_do_without_gymnasium_and_viewers():
+    """Training machines may lack them."""
+    heavy = re.compile(r"^\s*(?:import|from) (gymnasium|tyro|viser|rerun|imageio)", re.MULTILINE)
+    allowed = {"pvn", "pvn.cli", "pvn.simulator.environment"}
+    for module, path in MODULES.items():
+        if module not in allowed and room(module) != "app":
+            assert not heavy.search(path.read_text()), module
+
+
+def test_the_readme_tree_is_the_tree_on_disk():
+    tree = re.search(r"```\npvn/\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert tree, "README.md shows the package as a tree"
+    named = re.findall(r"^  (\w+)(?:/|\.py)", tree[1], re.MULTILINE)
+    assert named == ROOMS
+
+
+def test_modules_stay_readable_in_one_sitting():
+    for path in PACKAGE.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 400, path

@@ -1,0 +1,126 @@
+"""The command line: every verb, every command of the README, and help at once."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from pvn.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(command):
+    main(shlex.split(command)[1:])
+
+
+def readme_commands():
+    blocks = re.findall(r"```(?:bash|sh)\n(.*?)```", README, re.DOTALL)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("pvn ")]
+
+
+def readme_programs():
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_help_comes_in_under_a_second():
+    begin = time.perf_counter()
+    ran = subprocess.run([sys.executable, "-m", "pvn.cli", "--help"], capture_output=True, text=True, check=True)
+    assert time.perf_counter() - begin < 1.0
+    assert "fly" in ran.stdout and "bench" in ran.stdout
+
+
+def test_help_imports_nothing_heavy():
+    program = "import sys, pvn.cli; print([m for m in ('torch', 'numba', 'matplotlib') if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_readme_has_commands_to_run():
+    assert len(readme_commands()) >= 5 and len(readme_programs()) >= 2
+
+
+@pytest.fixture(scope="module")
+def readers_folder(tmp_path_factory):
+    """One folder for all commands, as for a person who types them one after the other."""
+    return tmp_path_factory.mktemp("reader")
+
+
+@pytest.mark.parametrize("command", readme_commands())
+def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
+    monkeypatch.chdir(readers_folder)
+    run(command)
+
+
+@pytest.mark.parametrize("program", readme_programs())
+def test_every_program_of_the_readme_runs(program):
+    exec(compile(program, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("pilot", ["oracle", "stop", "average"])
+def test_fly_draws_every_flight_and_says_where(pilot, capsys):
+    run(f"pvn fly --seed 4 --pilot {pilot} --out out")
+    pictures = sorted(Path("out").glob("*.png"))
+    assert len(pictures) >= 3
+    printed = capsys.readouterr().out
+    assert all(str(picture) in printed for picture in pictures)
+    assert imread(pictures[0]).shape[0] > 500
+
+
+def test_show_field_saves_an_environment_file_that_can_be_shown_again():
+    run("pvn show field --seed 2 --save random_config_2.json --out a.png")
+    run("pvn show field --seed 2 --file random_config_2.json --out b.png")
+    assert Path("a.png").read_bytes()[:4] == b"\x89PNG"
+    assert (imread("a.png") == imread("b.png")).all(), "the same field, the same flight"
+
+
+def test_bench_simulator_prints_one_json_object(capfd):
+    run("pvn bench simulator --json --max-batch 4 --seconds 0.05")
+    report = json.loads(capfd.readouterr().out)
+    assert report["cpu"]["fast_fps"] > report["cpu"]["full_fps"] > 10
+    assert [row["batch"] for row in report["cpu"]["growth"]] == [1, 4]
+    assert report["cpu"]["first_frame_mb"] < 600
+
+
+def test_bench_oracle_prints_figures_beside_the_papers(capsys):
+    run("pvn bench oracle --segments 20 --json")
+    report = json.loads(capsys.readouterr().out)
+    assert report["success_percent"] == 100 and 0.5 < report["mean_distance"] < 2
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("pvn show catalogue --names Aple", "did you mean Apple"),
+        ("pvn show field --file nowhere.json", "no file nowhere.json"),
+        ("pvn bench oracle --segments 0", "segments: got 0"),
+        ("pvn bench simulator --max-batch 0", "max_batch: got 0"),
+    ],
+)
+def test_what_a_user_can_mend_is_said_in_one_line(command, message, capsys):
+    with pytest.raises(SystemExit) as error:
+        run(command)
+    assert error.value.code == 2
+    printed = capsys.readouterr().err
+    assert message in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("command", ["pvn fly --pilot eagle", "pvn show", "pvn flyy", "pvn fly --sed 3"])
+def test_a_wrong_command_line_is_refused_with_a_hint(command, capsys):
+    with pytest.raises(SystemExit) as error:
+        run(command)
+    assert error.value.code == 2
+    assert capsys.readouterr().err
