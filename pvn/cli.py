@@ -108,7 +108,8 @@ class Field:
 
         name = f"field_seed{self.seed}" if self.file is None else self.file.stem
         out = self.out or Path(f"pictures/{name}.png")
-        task = sample_tour(self.seed, None if self.file is None else read_layout(self.file))[0]
+        tour = sample_tour(self.seed, None if self.file is None else read_layout(self.file))
+        task = max(tour, key=lambda task: len(task.path))
         log, frames = fly_with_frames([task], Oracle())
         draw_flight(out, task, log, frames, 0)
         print(f"{name}, {len(task.layout.landmarks)} landmarks: {out}")

@@ -124,7 +124,8 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     for flight in range(12):
         fields, aimed = simulator._traced, np.zeros((12, simulator._num_solids, 28), F)
         cameras, field = simulator._cameras.numpy(), int(simulator.field_index[flight])
-        rendering.aim_solids(cameras, flight, fields, field, aimed)
+        for landmark in range(fields.num_landmarks[field]):
+            rendering.aim_landmark(cameras, flight, fields, field, landmark, aimed)
         total = sum(
             fields.first_solid[int(row[8]) + 1] - fields.first_solid[int(row[8])]
             for row in fields.landmarks[field, : fields.num_landmarks[field]]

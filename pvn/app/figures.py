@@ -91,7 +91,12 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
     axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
     rows, columns = 4, 2
     shown = np.unique(np.linspace(0, num_steps - 1, rows * columns).round().astype(int))
+    marked = None
     for number, step in enumerate(shown, start=1):
+        # Numbers on top of each other would hide the path; every frame is still in the strip.
+        if marked is not None and np.hypot(*(flown[step, :2] - marked)) < 1.4:
+            continue
+        marked = flown[step, :2]
         axis.text(
             *flown[step, :2], str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
             bbox={"boxstyle": "circle,pad=0.18", "facecolor": FLOWN, "edgecolor": "black", "linewidth": 0.7},

@@ -17,7 +17,7 @@ from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     Lens,
-    aim_solids,
+    aim_landmark,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -26,7 +26,7 @@ from pvn.simulator.rendering import (
     tile_bounds,
 )
 
-GRAIN = 36  # least tiles a thread takes at a time
+GRAIN = 72  # least tiles a thread takes at a time
 
 
 @kernel
@@ -44,7 +44,9 @@ def _point_all(first, last, state, lens, poses, cameras):
 @kernel
 def _aim_all(first, last, cameras, fields, field_index, aimed):
     for flight in range(first, last):
-        aim_solids(cameras, flight, fields, field_index[flight], aimed)
+        field = field_index[flight]
+        for landmark in range(fields.num_landmarks[field]):
+            aim_landmark(cameras, flight, fields, field, landmark, aimed)
 
 
 @kernel

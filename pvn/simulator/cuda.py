@@ -19,13 +19,13 @@ from numba import config, cuda
 from pvn.simulator.compiling import in_kernel_cache
 from pvn.simulator.cpu import to_device as to_device
 from pvn.simulator.quadcopter import Airframe, fly
-from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
+from pvn.simulator.rays import MAX_LANDMARKS, NUM_AIMED_COLUMNS, Fields
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     TILE_HEIGHT,
     TILE_WIDTH,
     Lens,
-    aim_solids,
+    aim_landmark,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -61,9 +61,10 @@ def _point_all(state, lens, poses, cameras):
 
 @_kernel
 def _aim_all(cameras, fields, field_index, aimed):
-    flight = cuda.grid(1)
-    if flight < cameras.shape[0]:
-        aim_solids(cameras, flight, fields, field_index[flight], aimed)
+    item = cuda.grid(1)
+    flight, landmark = item // MAX_LANDMARKS, item % MAX_LANDMARKS
+    if flight < cameras.shape[0] and landmark < fields.num_landmarks[field_index[flight]]:
+        aim_landmark(cameras, flight, fields, field_index[flight], landmark, aimed)
 
 
 @_kernel
@@ -137,7 +138,7 @@ def _gather(
     aimed = torch.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), device=device)
     candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.uint16, device=device)
     counts = torch.empty(rows, dtype=torch.int32, device=device)
-    _aim_all[_blocks(len(cameras)), THREADS, _stream()](cameras, fields, field_index, aimed)
+    _aim_all[_blocks(len(cameras) * MAX_LANDMARKS), THREADS, _stream()](cameras, fields, field_index, aimed)
     _gather_all[_blocks(rows), THREADS, _stream()](
         cameras, fields, field_index, aimed, width, height, candidates, counts
     )

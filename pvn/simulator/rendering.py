@@ -142,14 +142,16 @@ def aim_solid(cameras, flight, fields, field, landmark, row, aimed, place):
 
 
 @scalar
-def aim_solids(cameras, flight, fields, field, aimed):
-    """Write aimed[flight]: all solids of the field, landmark after landmark."""
+def aim_landmark(cameras, flight, fields, field, landmark, aimed):
+    """Write a landmark's solids into aimed[flight], behind those of the landmarks before it."""
     place = 0
-    for landmark in range(fields.num_landmarks[field]):
-        kind = int(fields.landmarks[field, landmark, CLASS])
-        for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
-            aim_solid(cameras, flight, fields, field, landmark, row, aimed, place)
-            place += 1
+    for other in range(landmark):
+        kind = int(fields.landmarks[field, other, CLASS])
+        place += fields.first_solid[kind + 1] - fields.first_solid[kind]
+    kind = int(fields.landmarks[field, landmark, CLASS])
+    for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
+        aim_solid(cameras, flight, fields, field, landmark, row, aimed, place)
+        place += 1
 
 
 @scalar

@@ -21,6 +21,7 @@ from pvn.simulator.rays import (
     NOISE_CELLS,
     NORTH,
     ONE,
+    QUARTER,
     SIN,
     SKY,
     SOUTH,
@@ -118,8 +119,8 @@ def fence_colour(side, along, height):
 def kerb_colour(x, y):
     """The fences stand on kerbs of their colour; from straight above, those are all one sees of them."""
     if min(abs(x), abs(x - FIELD)) < min(abs(y), abs(y - FIELD)):
-        return fence_colour(WEST if x < FIELD * HALF else EAST, HALF, ZERO)
-    return fence_colour(SOUTH if y < FIELD * HALF else NORTH, HALF, ZERO)
+        return fence_colour(WEST if x < FIELD * HALF else EAST, QUARTER, ZERO)
+    return fence_colour(SOUTH if y < FIELD * HALF else NORTH, QUARTER, ZERO)
 
 
 @scalar
