@@ -1,6 +1,8 @@
 """The batched simulator: deterministic, flights independent of each other, bad input refused untouched."""
 
 import math
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
@@ -153,6 +155,19 @@ def test_several_threads_may_each_fly_a_simulator_at_once():
     with ThreadPoolExecutor(4) as pool:
         ends = list(pool.map(lambda _: flown([0, 1, 2])[-1], range(8)))
     assert all(same(expected, end) for end in ends)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_can_fly_too():
+    expected = flown([0, 1, 2])[-1]
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe()
+    child = context.Process(target=lambda: writer.send(flown([0, 1, 2])[-1].image.numpy()))
+    child.start()
+    assert reader.poll(60), "the child hangs"
+    assert np.array_equal(reader.recv(), expected.image.numpy())
+    child.join()
 
 
 def test_observations_are_not_changed_by_later_steps():

@@ -69,6 +69,11 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_num_cores(), thread_name_prefix="pvn-simulator")
 
 
+if hasattr(os, "register_at_fork"):
+    # A forked child inherits the pool but not its threads, and would wait for them for ever.
+    os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
 def _num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
