@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,14 @@ def share(fields: Fields) -> Fields:
     return Fields(*(cuda.as_cuda_array(tensor) for tensor in fields))
 
 
+@lru_cache(maxsize=64)
+def _external_stream(handle: int) -> Any:
+    # The same object every time, so that Numba finds the launch configuration it made for it.
+    return cuda.external_stream(handle)
+
+
 def _stream() -> Any:
-    return cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+    return _external_stream(torch.cuda.current_stream().cuda_stream)
 
 
 def _blocks(num_threads: int) -> int:
