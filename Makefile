@@ -25,6 +25,6 @@ check: setup
 	$(BIN)/ruff check pvn tests
 	$(BIN)/mypy
 
-# Write the versions of this environment into constraints.txt, after trying newer ones by hand.
+# Write the versions of this environment, which should hold every extra, into constraints.txt after trying newer ones.
 lock:
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

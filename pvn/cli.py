@@ -40,7 +40,7 @@ class Fly:
         from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.corpus.oracle import Oracle
         from pvn.corpus.pilots import Average, Stop
-        from pvn.world.task import sample_tour
+        from pvn.world.task import SUCCESS_M, sample_tour
 
         console = Console()
         with console.status("compiling (the first time only) and flying"):
@@ -55,7 +55,7 @@ class Fly:
         for heading in ("", "instruction", "steps", "flown", "ends"):
             table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
         for index, task in enumerate(tasks):
-            verdict = "success" if log.has_stopped[index] and distance[index] < 5 else "failure"
+            verdict = "success" if log.has_stopped[index] and distance[index] < SUCCESS_M else "failure"
             table.add_row(
                 str(index + 1),
                 task.instruction,
@@ -80,9 +80,10 @@ class Catalogue:
     def run(self) -> None:
         """Draw, and say where."""
         from pvn.app.catalogue import draw_catalogue
+        from pvn.app.saving import picture_path
         from pvn.world.landmarks import LANDMARK_NAMES
 
-        draw_catalogue(self.out, self.names or LANDMARK_NAMES)
+        draw_catalogue(picture_path(self.out), self.names or LANDMARK_NAMES)
         print(f"landmark classes: {self.out}")
 
 
@@ -102,13 +103,15 @@ class Field:
     def run(self) -> None:
         """Draw, and say where."""
         from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.app.saving import picture_path
         from pvn.corpus.oracle import Oracle
         from pvn.world.lani import read_layout, write_layout
         from pvn.world.task import sample_tour
 
+        layout = None if self.file is None else read_layout(self.file)
         name = f"field_seed{self.seed}" if self.file is None else self.file.stem
-        out = self.out or Path(f"pictures/{name}.png")
-        tour = sample_tour(self.seed, None if self.file is None else read_layout(self.file))
+        out = picture_path(self.out or Path(f"pictures/{name}.png"))
+        tour = sample_tour(self.seed, layout)
         task = max(tour, key=lambda task: len(task.path))
         log, frames = fly_with_frames([task], Oracle())
         draw_flight(out, task, log, frames, 0)
@@ -145,10 +148,11 @@ class BenchSimulator:
 
     def run(self) -> None:
         """Measure and print."""
-        from pvn.evaluation.simulator_benchmark import measure_simulator, print_report
+        from pvn.app.tables import print_simulator_report
+        from pvn.evaluation.simulator_benchmark import measure_simulator
 
         report = measure_simulator(self.max_batch, self.seconds)
-        print_json(report) if self.json else print_report(report)
+        print_json(report) if self.json else print_simulator_report(report)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +168,8 @@ class BenchOracle:
 
     def run(self) -> None:
         """Fly and print."""
-        from pvn.evaluation.oracle_benchmark import measure_oracle, print_oracle_report
+        from pvn.app.tables import print_oracle_report
+        from pvn.evaluation.oracle_benchmark import measure_oracle
 
         report = measure_oracle(self.segments, self.device)
         print_json(report) if self.json else print_oracle_report(report)

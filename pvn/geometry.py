@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-FIELD_SIZE = 50.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Camera:

@@ -49,6 +49,14 @@ def test_help_imports_nothing_heavy():
     assert ran.stdout.strip() == "[]"
 
 
+def test_every_link_in_the_documents_leads_somewhere_and_nothing_is_left_to_fill_in():
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        text = page.read_text()
+        assert not re.search(r"TODO|TBD|FIXME|_TABLE", text), page
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
 def test_the_readme_has_commands_to_run():
     assert len(readme_commands()) >= 5 and len(readme_programs()) >= 2
 
@@ -108,6 +116,10 @@ def test_bench_oracle_prints_figures_beside_the_papers(capsys):
         ("pvn show field --file nowhere.json", "no file nowhere.json"),
         ("pvn bench oracle --segments 0", "segments: got 0"),
         ("pvn bench simulator --max-batch 0", "max_batch: got 0"),
+        ("pvn bench simulator --seconds 0", "seconds: got 0"),
+        ("pvn show catalogue --out sheet", "expected a name that ends in .png"),
+        ("pvn fly --seed -1", "seed: got -1"),
+        ("pvn show field --file .", "no file ."),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(command, message, capsys):

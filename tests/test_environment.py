@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 import pvn  # noqa: F401  (importing it registers the environment)
 from pvn.simulator.environment import FieldVectorEnv
+from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import sample_tour
 
 TASKS = sample_tour(1)
@@ -36,9 +37,14 @@ def test_observation_is_image_pose_and_instruction(environment):
     assert observation["pose"].shape == (6,)
     assert observation["instruction"] in {task.instruction for task in TASKS}
     assert info["goal_distance"] > 0
-    assert np.array_equal(
-        environment.render() if environment.render_mode else observation["image"], observation["image"]
-    )
+
+
+def test_rendering_shows_what_the_drone_saw_last():
+    environment = gymnasium.make("pvn/Field-v0", tasks=TASKS, quality="fast", render_mode="rgb_array")
+    observation, _ = environment.reset(seed=3)
+    assert np.array_equal(environment.render(), observation["image"])
+    observation = environment.step(GO)[0]
+    assert np.array_equal(environment.render(), observation["image"])
 
 
 def test_stopping_terminates_and_the_horizon_truncates(environment):
@@ -60,6 +66,41 @@ def test_reward_is_progress_and_a_stop_near_the_goal_pays():
     assert reward == pytest.approx(3.0 - info["goal_distance"], abs=1e-4)
     _, reward, terminated, _, info = environment.step(HALT)
     assert terminated and info["is_success"] and 4 < reward < 7
+
+
+def test_a_stop_far_from_the_goal_costs():
+    longest = max(TASKS, key=lambda task: len(task.path))
+    environment = gymnasium.make("pvn/Field-v0", tasks=[longest], quality="none")
+    _, info = environment.reset(seed=0)
+    assert info["goal_distance"] > 5
+    _, reward, _, _, info = environment.step(HALT)
+    assert not info["is_success"] and reward == pytest.approx(-5, abs=0.1)
+
+
+def test_each_flight_has_its_own_seed():
+    poses = [many().reset(seed=seed)[0]["pose"] for seed in ([1, 2, 3], [1, 9, 3], 1)]
+    assert np.array_equal(poses[0][[0, 2]], poses[1][[0, 2]])
+    assert np.array_equal(poses[0], poses[2]), "one seed is the first of consecutive ones"
+    with pytest.raises(ValueError, match="seed: got 2 seeds, expected 3"):
+        many().reset(seed=[1, 2])
+
+
+def test_a_reset_mask_starts_only_those_episodes():
+    environments = many()
+    environments.reset(seed=0)
+    before = environments.step(np.stack([GO] * 3))[0]["pose"]
+    after = environments.reset(options={"reset_mask": np.array([False, True, False])})[0]["pose"]
+    assert np.array_equal(before[[0, 2]], after[[0, 2]]) and not np.array_equal(before[1], after[1])
+    with pytest.raises(ValueError, match="reset_mask"):
+        environments.reset(options={"reset_mask": np.array([True])})
+
+
+def test_instructions_may_hold_any_letter():
+    task = TASKS[0]
+    other = type(task)(task.layout, task.start, task.path, "zum Café")
+    environment = gymnasium.make("pvn/Field-v0", tasks=[other], quality="none")
+    observation, _ = environment.reset(seed=0)
+    assert environment.observation_space.contains(observation)
 
 
 def test_the_vector_environment_is_one_batched_simulator():
@@ -100,6 +141,16 @@ def test_single_and_vector_environments_fly_alike(environment):
     single, _ = environment.reset(seed=5)
     batch, _ = many(num_envs=1).reset(seed=5)
     assert np.array_equal(single["image"], batch["image"][0])
+
+
+def test_the_quality_of_a_config_is_kept():
+    blind = FieldVectorEnv(1, tasks=TASKS, config=SimulatorConfig(quality="none"))
+    assert blind.reset(seed=0)[0]["image"].max() == 0
+
+
+def test_no_tasks_are_refused():
+    with pytest.raises(ValueError, match="tasks: got none"):
+        FieldVectorEnv(1, tasks=[])
 
 
 def test_a_horizon_of_nothing_is_refused():

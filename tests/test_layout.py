@@ -32,13 +32,27 @@ def test_all_counts_from_6_to_13_occur_and_most_fields_have_a_lake():
     assert np.mean([layout.lake.any() for layout in layouts]) > 0.8
 
 
-def test_lakes_keep_away_from_landmarks():
-    for seed in range(20):
-        layout = sample_layout(seed)
-        water = (np.argwhere(layout.lake) + 0.5) / 2
+def lakes_of(layout):
+    """Number of connected waters, by flooding."""
+    dry, count = ~layout.lake, 0
+    while not dry.all():
+        waiting, count = [tuple(np.argwhere(~dry)[0])], count + 1
+        while waiting:
+            x, y = waiting.pop()
+            if 0 <= x < 100 and 0 <= y < 100 and not dry[x, y]:
+                dry[x, y] = True
+                waiting += [(x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)]
+    return count
+
+
+def test_fields_have_up_to_three_lakes_that_spare_the_landmarks():
+    counts = []
+    for seed in range(60):
+        layout = sample_layout(seed, num_landmarks=6)
+        counts.append(lakes_of(layout))
         for mark in layout.landmarks:
-            if len(water):
-                assert np.hypot(*(water - [mark.x, mark.y]).T).min() > 2
+            assert not layout.lake[int(2 * mark.x), int(2 * mark.y)]
+    assert {1, 2, 3} <= set(counts) <= {0, 1, 2, 3}
 
 
 def test_the_same_seed_gives_the_same_layout_and_another_seed_another():
@@ -71,6 +85,21 @@ def written(tmp_path, content):
     return path
 
 
+def test_arbitrary_places_are_read_back_to_the_last_digit(tmp_path):
+    generator = np.random.default_rng(0)
+    places = 5 + 8 * np.arange(5) + generator.random(5)
+    marks = [Landmark("Box", float(x), 45 * generator.random(), 4 + generator.random()) for x in places]
+    write_layout(Layout(tuple(marks)), tmp_path / "random_config_1.json")
+    for mark, back in zip(marks, read_layout(tmp_path / "random_config_1.json").landmarks, strict=True):
+        assert (back.x, back.y, back.radius) == pytest.approx((mark.x, mark.y, mark.radius), rel=1e-15, abs=0)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "random_config_12.json"
+    path.write_text(json.dumps(LANI_SAMPLE), encoding="utf-8-sig")
+    assert len(read_layout(path).landmarks) == 2
+
+
 def test_a_lani_file_is_read_in_metres(tmp_path):
     layout = read_layout(written(tmp_path, LANI_SAMPLE))
     barrel, house = layout.landmarks  # the well is not enabled
@@ -100,6 +129,10 @@ def test_a_lani_file_without_headings_always_gives_the_same_ones(tmp_path):
         ({"xPos": [610, 610, 700], "zPos": [310, 300, 820]}, "House overlaps Barrel"),
         ({"lakeCoords": [{"x": 100, "y": 3}]}, "lakeCoords.*0 to 99"),
         ({"lakeCoords": [{"x": 1.5, "y": 3}]}, "lakeCoords"),
+        ({"lakeCoords": [{"x": True, "y": 3}]}, "lakeCoords"),
+        ({"xPos": [10**400, 610, 700]}, "xPos: got numbers over"),
+        ({"radius": [3.75, 6.25, 4.75]}, "units of 0.05 m"),
+        ("[" * 5000, "not valid JSON"),
         ('{"landmarkName": ["Box"], "radius": [75], "xPos": [NaN], "zPos": [5]}', "finite"),
     ],
 )
@@ -135,7 +168,7 @@ def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
         ([("Box", 51, 10, 4)], "outside the field"),
         ([("Box", math.nan, 10, 4)], "finite"),
         ([("Box", 10, 10, math.inf)], "finite"),
-        ([("Box", 10, 10, 0)], "positive"),
+        ([("Box", 10, 10, 0)], "got radius 0 m, expected 1.875 to 11.25 m"),
         ([("Box", 10, 10, 4), ("Apple", 12, 10, 4)], "Apple overlaps Box.*2.00 m apart.*4.00 m"),
         ([("Bocks", 10, 10, 4)], "did you mean"),
     ],
@@ -188,6 +221,11 @@ def test_tasks_of_a_tour_follow_on_each_other():
 def test_a_field_without_room_for_a_route_is_refused_with_the_reason():
     with pytest.raises(ValueError, match=r"no route through this field.*got 1 landmarks"):
         sample_tour(0, Layout((Landmark("Box", 25, 25, 4),)))
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="seed: got -1, expected 0 or more"):
+        sample_layout(-1)
 
 
 @pytest.mark.parametrize("path", [np.zeros((1, 2)), np.zeros((4, 3)), np.array([[0, 0], [1, np.nan]])])

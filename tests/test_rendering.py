@@ -140,6 +140,19 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
         assert np.allclose(brute_depth[flight, ::3, ::3], depth[flight, ::3, ::3].numpy(), rtol=1e-4)
 
 
+def test_a_crowd_looks_the_same_in_whatever_order_it_is_listed():
+    """More solids behind one tile than its list holds must not make any vanish."""
+    names = ["Coach", "Tank", "Pickup", "GiantPalm", "Mushroom", "Palm3", "Boat", "Jet"]
+    crowd = [Landmark(names[i % 8], 4 + 6 * (i // 5), 3 + 10.5 * (i % 5), 5.0) for i in range(32)]
+    small = SimulatorConfig(quality="none", camera=Camera(width=32, height=18))
+    seen = []
+    for order in (crowd, crowd[::-1]):
+        simulator = Simulator([Layout(tuple(order))], 8, config=small)
+        simulator.reset(torch.tensor([[1.0, 1.0 + 6 * i, 0.05 * i] for i in range(8)]))
+        seen.append(simulator.measure()[0])
+    assert torch.allclose(seen[0], seen[1], rtol=1e-4)
+
+
 def mean_colour(picture, x, y, size_px=300):
     """Colour around a place of the field in a picture of all of it from above, 1 m of margin."""
     scale = size_px / 52

@@ -96,6 +96,10 @@ def test_top_down_views_show_each_flights_own_field():
         (lambda s: s.reset(torch.zeros(2, 3), field_index=torch.tensor([0])), "field_index: got shape"),
         (lambda s: s.reset(torch.zeros(2, 3), mask=torch.ones(3, dtype=torch.bool)), "mask: got"),
         (lambda s: s.reset(torch.zeros(2, 3), mask=torch.ones(2)), "mask: got torch.float32"),
+        (lambda s: s.reset(torch.zeros(2, 3), mask=[True]), "mask: got"),
+        (lambda s: s.reset(torch.zeros(2, 3), field_index=[0]), "field_index: got shape"),
+        (lambda s: s.reset(torch.tensor([[25.0, 25, 0], [1000.0, 0, 0]])), "start: got x, y .* for flight 1"),
+        (lambda s: s.replace_field(5, LAYOUTS[0]), "index: got 5, expected 0 to 2"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_moves(call, message):
@@ -114,6 +118,10 @@ def test_bad_input_is_refused_and_nothing_moves(call, message):
         (lambda: Simulator(LAYOUTS, 0), "num_flights: got 0"),
         (lambda: Simulator(LAYOUTS, 2, field_index=[0, 7]), "field_index"),
         (lambda: Simulator(LAYOUTS, 1, device="mps"), 'expected "cpu" or "cuda"'),
+        (lambda: Simulator(LAYOUTS, 1, device="gpu"), 'expected "cpu" or "cuda"'),
+        (lambda: Simulator(LAYOUTS, 1, device="cuda:3"), "CUDA_VISIBLE_DEVICES"),
+        (lambda: Simulator(LAYOUTS[0], 1), "expected a list"),
+        (lambda: SimulatorConfig(altitude=0.01), "altitude: got 0.01 m, expected 0.1 to 100 m"),
         (lambda: SimulatorConfig(altitude=-1.0), "altitude: got -1.0, expected a positive number"),
         (lambda: SimulatorConfig(max_speed=math.nan), "max_speed"),
         (lambda: SimulatorConfig(quality="best"), "quality: got 'best'"),
@@ -140,6 +148,22 @@ def test_cpu_and_cuda_agree(quality):
         difference = (cpu.image.int() - cuda.image.cpu().int()).abs().amax(-1)
         assert (difference > 8).float().mean() < 0.01
         assert torch.allclose(cpu.pose_world, cuda.pose_world.cpu(), atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_depth_views_from_above_and_replaced_fields_agree_on_cuda():
+    found = []
+    for device in ("cpu", "cuda"):
+        simulator = Simulator(LAYOUTS, 3, field_index=[0, 1, 2], device=device)
+        simulator.replace_field(1, LAYOUTS[2])
+        simulator.reset(STARTS[:3].to(device))
+        simulator.reset(STARTS[2:].to(device), mask=torch.tensor([False, True, True], device=device))
+        depth, seen = simulator.measure()
+        found.append((depth.cpu(), seen.cpu(), simulator.top_down(128).cpu()))
+    (depth, seen, above), (other_depth, other_seen, other_above) = found
+    assert (seen != other_seen).float().mean() < 0.001
+    assert ((depth - other_depth).abs() > 0.01).float().mean() < 0.001
+    assert ((above.int() - other_above.int()).abs().amax(-1) > 8).float().mean() < 0.01
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

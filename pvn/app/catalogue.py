@@ -19,6 +19,7 @@ from pvn.world.solids import bounding_sphere
 FLIGHT_HEIGHT = 5.0
 MIDDLE = FIELD_SIZE / 2
 VIEW = math.radians(38)
+CLOSEST = 7.5  # metres; nearer, and one looks down on things more than in flight
 Image = npt.NDArray[np.uint8]
 
 
@@ -30,7 +31,7 @@ def portraits(names: Sequence[str], size_px: int = 240) -> tuple[Image, Image]:
     front, above = [], []
     for kind in kinds:
         middle, reach = bounding_sphere(kind.solids)
-        away = max(2.1 * kind.radius + 1.5, reach / math.sin(VIEW / 2))
+        away = max(CLOSEST, 1.08 * reach / math.sin(VIEW / 2))
         front.append(
             looking_at((MIDDLE, MIDDLE - away, FLIGHT_HEIGHT), (MIDDLE, MIDDLE, middle), size_px, size_px, VIEW)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.task import Task
 
 MARGIN = 1.5
+STEP_SECONDS = SimulatorConfig().step_seconds
 OUTLINE = [effects.withStroke(linewidth=2.2, foreground="black")]
 FLOWN, SHOWN, START, GOAL = "#56b4e9", "white", "#f0e442", "#e69f00"  # told apart by colour-blind people too
 
@@ -65,6 +67,11 @@ def _draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, la
     axis.plot(*points.T, style, color=colour, linewidth=1.8, label=label, path_effects=OUTLINE, zorder=4)
 
 
+def _beside(pose: npt.NDArray[Any]) -> tuple[float, float]:
+    """A place 1.3 m to the right of a pose, where a number hides neither path, start nor goal."""
+    return pose[0] + 1.3 * math.sin(pose[5]), pose[1] - 1.3 * math.cos(pose[5])
+
+
 def outcome(distance: float, num_steps: int, has_stopped: bool) -> str:
     """How a flight ended, in words."""
     if not has_stopped:
@@ -98,7 +105,7 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
             continue
         marked = flown[step, :2]
         axis.text(
-            *flown[step, :2], str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
+            *_beside(flown[step]), str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
             bbox={"boxstyle": "circle,pad=0.18", "facecolor": FLOWN, "edgecolor": "black", "linewidth": 0.7},
         )  # fmt: skip
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
@@ -108,7 +115,7 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
     for number, (cell, step) in enumerate(zip(cells.flat, shown, strict=False), start=1):
         cell.imshow(frames[flight, step], interpolation="lanczos")
         speed = float(log.velocity_world[flight, step, :2].norm())
-        cell.set_title(f"{number}   {step * 0.5:.1f} s, {speed:.1f} m/s", fontsize=9, loc="left", pad=3)
+        cell.set_title(f"{number}   {step * STEP_SECONDS:.1f} s, {speed:.1f} m/s", fontsize=9, loc="left", pad=3)
     words = outcome(distance, num_steps, bool(log.has_stopped[flight]))
     figure.suptitle(f"“{task.instruction}”   {words}", fontsize=13)
     save_figure(figure, path)

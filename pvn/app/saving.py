@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import matplotlib
@@ -12,16 +11,21 @@ matplotlib.use("Agg")  # pictures go to files; there may be no display
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from pvn.world.files import replacing
+
 DOTS_PER_INCH = 110
+SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure to `path` and close it; folders are made, and a kill leaves no half picture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
-    try:
+    """Write a figure to `path` and close it."""
+    with replacing(path) as partial:
         figure.savefig(partial, dpi=DOTS_PER_INCH)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-        plt.close(figure)
+    plt.close(figure)
+
+
+def picture_path(path: Path) -> Path:
+    """The path, if it ends as a picture does."""
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"picture: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
+    return path

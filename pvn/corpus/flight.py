@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from pvn.simulator.simulator import STOP, Observation, Simulator, SimulatorConfig
-from pvn.world.task import Task
-
-HORIZON = 100
+from pvn.world.task import HORIZON, Task, distinct_layouts
 
 
 class Policy(Protocol):
@@ -27,14 +25,14 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class FlightLog:
-    """B flights as they happened, T steps at most; entries after a flight's end repeat its last."""
+    """B flights as they happened, T steps at most; poses and velocities after a flight's end repeat its last."""
 
     pose_world: Tensor
     """Poses (B, T + 1, 6), field frame, before each step and after the last."""
     velocity_world: Tensor
     """Velocities (B, T + 1, 3), field frame, m/s, at the same times."""
     action: Tensor
-    """Actions (B, T, 3) as the policy gave them."""
+    """Actions (B, T, 3) as the policy gave them; (0, 0, 1) after a flight's end."""
     num_steps: Tensor
     """Steps (B,) each flight took; the one that said stop counts."""
     has_stopped: Tensor
@@ -42,7 +40,7 @@ class FlightLog:
 
     @property
     def end_world(self) -> Tensor:
-        """Where (B, 2) the flights ended, field frame, metres: after braking."""
+        """Where (B, 2) the flights ended, field frame, metres: after the step that said stop, in which they brake."""
         return self.pose_world[:, -1, :2]
 
     def goal_distance(self, tasks: Sequence[Task]) -> Tensor:
@@ -64,15 +62,8 @@ def simulator_for(
     """A simulator with one flight for each task, in its field; tasks of one layout share it."""
     if not tasks:
         raise ValueError("tasks: got none, expected at least one task to fly")
-    layouts = {id(task.layout): task.layout for task in tasks}
-    place = {key: index for index, key in enumerate(layouts)}
-    return Simulator(
-        list(layouts.values()),
-        len(tasks),
-        field_index=[place[id(task.layout)] for task in tasks],
-        device=device,
-        config=config,
-    )
+    layouts, field_index = distinct_layouts(tasks)
+    return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 
 
 def fly(
@@ -94,6 +85,12 @@ def fly(
         )
     if horizon < 1:
         raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
+    for flight, (task, field) in enumerate(zip(tasks, simulator.field_index.tolist(), strict=True)):
+        layout = simulator.layouts[field]
+        if layout is not task.layout and layout != task.layout:
+            raise ValueError(
+                f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
+            )
     device = simulator.device
     observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
     memory = policy.begin(tasks, device)

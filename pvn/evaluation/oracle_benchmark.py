@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.task import Task, sample_tour
+from pvn.world.task import SUCCESS_M, Task, sample_tour
 
 PAPER = {
     "mean_steps": 18.0, "metres_per_step": 0.88, "mean_distance": 1.38, "median_distance": 1.29,
@@ -38,7 +37,7 @@ def measure_oracle(num_segments: int, device: str) -> dict[str, Any]:
     log = fly(simulator, tasks, Oracle())
     distance = log.goal_distance(tasks).cpu()
     apart = np.array([np.hypot(*np.subtract(task.goal, task.start[:2])) for task in tasks])
-    is_success = log.has_stopped.cpu() & (distance < 5)
+    is_success = log.has_stopped.cpu() & (distance < SUCCESS_M)
     return {
         "segments": num_segments,
         "mean_steps": float(log.num_steps.float().mean()),
@@ -49,13 +48,3 @@ def measure_oracle(num_segments: int, device: str) -> dict[str, Any]:
         "mean_start_goal": float(apart.mean()),
         "median_start_goal": float(np.median(apart)),
     }
-
-
-def print_oracle_report(report: dict[str, Any]) -> None:
-    """The report as a table beside the paper's figures."""
-    table = Table(title=f"oracle over {report['segments']} segments")
-    for heading in ("figure", "here", "paper"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for name, value in PAPER.items():
-        table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
-    Console().print(table)

@@ -1,7 +1,8 @@
 """The same field in two simulators people use, to compare frames a second in one run.
 
-Solids become the peers' own primitives; neither has a frustum, and PyBullet has no ellipsoid, so those are
-approximated by a cylinder and a sphere of the same bulk. That makes the peers' scenes no harder than ours.
+Solids become the peers' own primitives; neither has a frustum, and PyBullet has no ellipsoid, so those become a
+cylinder and a sphere of about the same bulk. Grass is a plane of one colour; fences, lakes and shadows are left out.
+MuJoCo is measured as it comes (four samples a pixel) and with one sample a pixel, which is what `fast` draws.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def _quaternion(matrix: np.ndarray) -> list[float]:
     return [w, *(math.copysign(value, sign) for value, sign in zip(values, signs, strict=True))]
 
 
-def mujoco_renderer(layout: Layout) -> Render:
-    """MuJoCo's offscreen renderer, without shadows."""
+def mujoco_renderer(layout: Layout, num_samples: int = 4) -> Render:
+    """MuJoCo's offscreen renderer, without shadows, with its default of four samples a pixel."""
     os.environ.setdefault("MUJOCO_GL", "egl" if sys.platform == "linux" else "")
     import mujoco
 
@@ -69,8 +70,9 @@ def mujoco_renderer(layout: Layout) -> Render:
         }  # fmt: skip
         fields = " ".join(f'{name}="{" ".join(f"{v:.5g}" for v in value)}"' for name, value in numbers.items())
         geoms.append(f'<geom type="{kind}" {fields}/>')
+    quality = f'<quality shadowsize="0" offsamples="{0 if num_samples == 1 else num_samples}"/>'
     model = mujoco.MjModel.from_xml_string(
-        '<mujoco><visual><quality shadowsize="0"/></visual><worldbody>'
+        f"<mujoco><visual>{quality}</visual><worldbody>"
         '<light directional="true" castshadow="false" dir="0.4 0.5 -0.8"/>'
         '<geom type="plane" pos="25 25 0" size="60 60 1" rgba="0.3 0.5 0.2 1"/>'
         f"{''.join(geoms)}</worldbody></mujoco>"
@@ -126,12 +128,27 @@ def pybullet_renderer(layout: Layout) -> Render:
     return render
 
 
-PEERS: dict[str, Callable[[Layout], Render]] = {"mujoco": mujoco_renderer, "pybullet": pybullet_renderer}
+PEERS: dict[str, tuple[str, Callable[[Layout], Render]]] = {
+    "mujoco": ("mujoco", mujoco_renderer),
+    "mujoco_one_sample": ("mujoco", lambda layout: mujoco_renderer(layout, 1)),
+    "pybullet": ("pybullet", pybullet_renderer),
+}
+"""For each figure, the module it needs and how to make its renderer."""
 
 
-def installed_peers() -> list[str]:
-    """Names of the peers that are installed here."""
-    return [name for name in PEERS if importlib.util.find_spec(name)]
+def working_peers(layout: Layout) -> tuple[dict[str, Render], dict[str, str]]:
+    """Renderers of the layout by the peers that run here, and why those that are installed but fail do not."""
+    renderers, failures = {}, {}
+    for name, (module, make) in PEERS.items():
+        if importlib.util.find_spec(module) is None:
+            continue
+        try:
+            with silenced():
+                renderers[name] = make(layout)
+                renderers[name]((25.0, 25.0, 5.0), 0.0)
+        except Exception as error:  # a peer that cannot draw here must not cost us our own figures
+            failures[name] = f"{type(error).__name__}: {error}"
+    return renderers, failures
 
 
 @contextlib.contextmanager

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from pvn.evaluation.peers import PEERS, installed_peers, peer_frames_per_second, silenced
+from pvn.evaluation.peers import Render, peer_frames_per_second, working_peers
 from pvn.simulator.simulator import Quality, Simulator, SimulatorConfig
 from pvn.world.layout import Layout, sample_layout
 
@@ -57,15 +56,18 @@ def _simulator(layouts: list[Layout], batch: int, device: str, quality: Quality)
     return simulator
 
 
-def _rate(work: Callable[[], object], batch: int, seconds: float, device: str) -> float:
-    """Items a second: `work` does `batch` of them, again and again for at least `seconds`."""
+def _rate(work: Callable[[], object], batch: int, seconds: float, device: str, repeats: int | None = None) -> float:
+    """Items a second: `work` does `batch` of them, again and again for at least `seconds`.
+
+    A GPU is waited for after every `repeats` calls, ten by default: it works while the next launches are prepared, as
+    in a training loop that does not wait for each step.
+    """
 
     def settle() -> None:
         if device == "cuda":
             torch.cuda.synchronize()
 
-    # A GPU works while the next launches are prepared, as in a training loop that does not wait for each step.
-    count, repeats = 0, 10 if device == "cuda" else 1
+    count, repeats = 0, repeats or (10 if device == "cuda" else 1)
     settle()
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds:
@@ -88,10 +90,7 @@ def _growth(
             action = torch.tensor([[2.0, 0.3, 0.0]], device=simulator.device).repeat(batch, 1)
             simulator.step(action)
             row[f"{quality}_fps"] = _rate(simulator.observe, batch, seconds, device)
-            row[f"{quality}_flight_steps_per_s"] = _rate(
-                lambda simulator=simulator, action=action: simulator.step(action),  # type: ignore[misc]
-                batch, seconds, device,
-            )  # fmt: skip
+            row[f"{quality}_flight_steps_per_s"] = _rate(partial(simulator.step, action), batch, seconds, device)
             advance()
         rows.append(row)
     return rows
@@ -103,6 +102,8 @@ def peak_memory_mb() -> float:
     if status.exists():  # getrusage would count what the parent held when it started us
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return float(line.split()[1]) / 1e3
+    import resource  # not on Windows
+
     unit = 1e6 if sys.platform == "darwin" else 1e3  # macOS counts bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
@@ -115,23 +116,19 @@ def _first_frame() -> dict[str, float]:
     return {"first_frame_s": float(end) - begin, "first_frame_mb": float(megabytes)}
 
 
-def _race(layouts: list[Layout], seconds: float, advance: Callable[[], None]) -> dict[str, list[float]]:
+def _race(
+    layout: Layout, peers: dict[str, Render], seconds: float, advance: Callable[[], None]
+) -> dict[str, list[float]]:
     """Frames a second of ours and of the peers on the CPU, in alternating rounds so that all see the same machine."""
     runners: dict[str, Callable[[], float]] = {}
     batch = HEADLINE_BATCH["cpu"]
     for quality in QUALITIES:
         # One field for all, so that every renderer draws the same scene.
-        simulator = _simulator(layouts[:1], batch, "cpu", quality)
-        runners[f"{quality}_fps"] = (
-            lambda simulator=simulator: _rate(simulator.observe, batch, seconds, "cpu")  # type: ignore[misc]
-        )
+        simulator = _simulator([layout], batch, "cpu", quality)
+        runners[quality] = partial(_rate, simulator.observe, batch, seconds, "cpu")
     poses = [((x, y, 5.0), yaw) for x, y, yaw in _starts(batch).tolist()]
-    for name in installed_peers():
-        with silenced():
-            render = PEERS[name](layouts[0])
-        runners[f"{name}_fps"] = (
-            lambda render=render: peer_frames_per_second(render, poses, seconds)  # type: ignore[misc]
-        )
+    for name, render in peers.items():
+        runners[name] = partial(peer_frames_per_second, render, poses, seconds)
     rates: dict[str, list[float]] = {name: [] for name in runners}
     for _ in range(ROUNDS):
         for name, run in runners.items():
@@ -150,8 +147,9 @@ def _measure_cuda(layouts: list[Layout], max_batch: int, seconds: float, advance
         simulator.step(action)
         rates = [_rate(simulator.observe, batch, seconds, "cuda") for _ in range(ROUNDS)]
         report[f"{quality}_fps"] = statistics.median(rates)
-        steps = _rate(lambda: simulator.step(action), batch, seconds, "cuda")  # noqa: B023
-        report[f"{quality}_step_ms"] = 1e3 * batch / steps
+        step = partial(simulator.step, action)
+        report[f"{quality}_step_ms"] = 1e3 * batch / _rate(step, batch, seconds, "cuda")
+        report[f"{quality}_step_alone_ms"] = 1e3 * batch / _rate(step, batch, seconds, "cuda", repeats=1)
         advance()
     report["memory_gib"] = (free_before - torch.cuda.mem_get_info()[0]) / 2**30
     report["growth"] = _growth(layouts, "cuda", max_batch, seconds, advance)
@@ -162,59 +160,29 @@ def measure_simulator(max_batch: int, seconds: float) -> dict[str, Any]:
     """All figures, as one JSON-ready object; progress goes to standard error."""
     if max_batch < 1:
         raise ValueError(f"max_batch: got {max_batch}, expected at least 1")
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"seconds: got {seconds}, expected a positive number")
     layouts = [sample_layout(seed) for seed in range(NUM_FIELDS)]
+    peers, failures = working_peers(layouts[0])
     has_cuda = torch.cuda.is_available()
     curve = 2 * sum(batch <= max_batch for batch in BATCHES)
-    total = ROUNDS * (2 + len(installed_peers())) + curve + 1 + (curve + 2 if has_cuda else 0)
+    total = ROUNDS * (2 + len(peers)) + curve + 1 + (curve + 2 if has_cuda else 0)
     with Progress(console=Console(stderr=True)) as progress:
         bar = progress.add_task("measuring", total=total)
 
         def advance() -> None:
             progress.advance(bar)
 
-        rates = _race(layouts, seconds, advance)
-        middle = {name: statistics.median(values) for name, values in rates.items()}
+        rates = _race(layouts[0], peers, seconds, advance)
+        middle = {f"{name}_fps": statistics.median(values) for name, values in rates.items()}
         cpu: dict[str, Any] = {"name": platform.processor() or platform.machine(), "cores": os.cpu_count()}
         cpu |= {f"{quality}_fps": middle.pop(f"{quality}_fps") for quality in QUALITIES}
         cpu |= _first_frame()
         advance()
         cpu["growth"] = _growth(layouts, "cpu", max_batch, seconds, advance)
         report: dict[str, Any] = {"cpu": cpu, "peers": middle, "rounds": rates}
+        if failures:
+            report["peers_that_failed"] = failures
         if has_cuda:
             report["cuda"] = _measure_cuda(layouts, max_batch, seconds, advance)
-    return json.loads(json.dumps(report))  # type: ignore[no-any-return]
-
-
-def print_report(report: dict[str, Any]) -> None:
-    """The report as tables."""
-    console = Console()
-    cpu = report["cpu"]
-    table = Table(title=f"one field, 128x72, {cpu['cores']} CPU cores")
-    for heading in ("renderer", "frames/s", "fast is", "full is"):
-        table.add_column(heading, justify="left" if heading == "renderer" else "right")
-    for quality in QUALITIES:
-        table.add_row(f"pvn, {quality}", f"{cpu[f'{quality}_fps']:,.0f}", "", "")
-    for name, rate in report["peers"].items():
-        ratios = (f"{cpu[f'{quality}_fps'] / rate:.1f} times" for quality in QUALITIES)
-        table.add_row(name.removesuffix("_fps"), f"{rate:,.0f}", *ratios)
-    console.print(table)
-    console.print(
-        f"first frame {cpu['first_frame_s']:.1f} s after the start of Python, in {cpu['first_frame_mb']:.0f} MB"
-    )
-    for device in ("cpu", "cuda"):
-        if device not in report:
-            continue
-        growth = Table(title=f"{device}: {NUM_FIELDS} fields, growth with the batch")
-        for heading in ("batch", "fast frames/s", "full frames/s", "fast flight-steps/s", "full flight-steps/s"):
-            growth.add_column(heading, justify="right")
-        for row in report[device]["growth"]:
-            growth.add_row(*(f"{row[key]:,.0f}" for key in (
-                "batch", "fast_fps", "full_fps", "fast_flight_steps_per_s", "full_flight_steps_per_s",
-            )))  # fmt: skip
-        console.print(growth)
-    if "cuda" in report:
-        cuda = report["cuda"]
-        console.print(
-            f"{cuda['name']}, batch {cuda['batch']}: {cuda['fast_fps']:,.0f} frames/s fast, {cuda['full_fps']:,.0f} "
-            f"full; physics and picture of a step {cuda['full_step_ms']:.1f} ms; {cuda['memory_gib']:.2f} GiB"
-        )
+    return report

@@ -28,12 +28,12 @@ def cache_directory() -> Path:
     folder's name carries a fingerprint of every file that compiled code comes from.
     """
     fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES))
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = Path(home) / "pvn" / f"kernels-{fingerprint.hexdigest()[:16]}"
+    name = f"kernels-{fingerprint.hexdigest()[:16]}"
     try:
+        directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pvn" / name
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home
-        return Path(tempfile.gettempdir()) / "pvn" / directory.name
+    except (OSError, RuntimeError):  # no home, or a read-only one: compile anew each time, in a folder of our own
+        return Path(tempfile.mkdtemp(prefix="pvn-"))
     return directory
 
 

@@ -20,7 +20,7 @@ from numba import config, cuda
 from pvn.simulator.compiling import in_kernel_cache
 from pvn.simulator.cpu import to_device as to_device
 from pvn.simulator.quadcopter import Airframe, fly
-from pvn.simulator.rays import MAX_LANDMARKS, NUM_AIMED_COLUMNS, Fields
+from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     TILE_HEIGHT,
@@ -34,6 +34,7 @@ from pvn.simulator.rendering import (
     point_camera,
     tile_bounds,
 )
+from pvn.world.layout import MAX_LANDMARKS
 
 THREADS = 64
 

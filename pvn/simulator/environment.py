@@ -25,26 +25,25 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from pvn.simulator.quadcopter import EAST_LIMIT, WEST_LIMIT
+from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, WEST_LIMIT
 from pvn.simulator.simulator import STOP, Quality, Simulator, SimulatorConfig
-from pvn.world.task import Task, sample_tour
+from pvn.world.task import HORIZON, SUCCESS_M, Task, distinct_layouts, sample_tour
 
-HORIZON = 100
-SUCCESS_M = 5.0
 STOP_REWARD = 5.0
 
 Array = npt.NDArray[Any]
 
 
-def _observation_space(config: SimulatorConfig) -> spaces.Dict:
+def _observation_space(config: SimulatorConfig, tasks: Sequence[Task]) -> spaces.Dict:
     shape = (config.camera.height, config.camera.width, 3)
     low = np.array([WEST_LIMIT, WEST_LIMIT, 0, -math.pi, -math.pi, -math.pi], np.float32)
-    high = np.array([EAST_LIMIT, EAST_LIMIT, 100, math.pi, math.pi, math.pi], np.float32)
+    letters = set(printable).union(*(task.instruction for task in tasks))
+    high = np.array([EAST_LIMIT, EAST_LIMIT, HIGHEST, math.pi, math.pi, math.pi], np.float32)
     return spaces.Dict(
         {
             "image": spaces.Box(0, 255, shape, np.uint8),
             "pose": spaces.Box(np.nextafter(low, -np.inf), np.nextafter(high, np.inf)),
-            "instruction": spaces.Text(max_length=2000, min_length=0, charset=printable),
+            "instruction": spaces.Text(max_length=2000, min_length=0, charset=frozenset(letters)),
         }
     )
 
@@ -71,28 +70,30 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         num_tours: int = 16,
         horizon: int = HORIZON,
         device: str = "cpu",
-        quality: Quality = "full",
+        quality: Quality | None = None,
         config: SimulatorConfig = SimulatorConfig(),
         render_mode: str | None = None,
     ) -> None:
-        """Episodes draw from `tasks`, or from those of `num_tours` random tours if none are given."""
+        """Episodes draw from `tasks`, or from those of `num_tours` random tours; `quality` overrides the config's."""
         if horizon < 1:
             raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
+        if (tasks is None and num_tours < 1) or (tasks is not None and not tasks):
+            raise ValueError(f"tasks: got none and num_tours {num_tours}, expected at least one task or tour")
         if tasks is None:
             tasks = [task for seed in range(num_tours) for task in sample_tour(seed)]
         self.tasks = list(tasks)
         self.num_envs, self.horizon, self.render_mode = num_envs, horizon, render_mode
-        config = replace(config, quality=quality)
-        layouts = {id(task.layout): task.layout for task in self.tasks}
-        place = {key: index for index, key in enumerate(layouts)}
-        self.simulator = Simulator(list(layouts.values()), num_envs, device=device, config=config)
+        config = config if quality is None else replace(config, quality=quality)
+        layouts, fields = distinct_layouts(self.tasks)
+        self.simulator = Simulator(layouts, num_envs, device=device, config=config)
         self._starts = torch.tensor([task.start for task in self.tasks], dtype=torch.float64)
         self._goals = np.array([task.goal for task in self.tasks], np.float32)
-        self._fields = torch.tensor([place[id(task.layout)] for task in self.tasks])
-        self.single_observation_space = _observation_space(config)
+        self._fields = torch.tensor(fields)
+        self.single_observation_space = _observation_space(config, self.tasks)
         self.single_action_space = _action_space(config)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._generators = [np.random.default_rng() for _ in range(num_envs)]
         self._chosen = np.zeros(num_envs, np.int64)
         self._steps = np.zeros(num_envs, np.int64)
         self._has_ended = np.zeros(num_envs, bool)
@@ -100,8 +101,8 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         self._image: Array = np.zeros((num_envs, config.camera.height, config.camera.width, 3), np.uint8)
 
     def _begin_episodes(self, mask: Array) -> None:
-        drawn = self.np_random.integers(len(self.tasks), size=self.num_envs)
-        self._chosen = np.where(mask, drawn, self._chosen)
+        for flight in np.flatnonzero(mask):
+            self._chosen[flight] = self._generators[flight].integers(len(self.tasks))
         self._steps[mask] = 0
         self._has_ended[mask] = False
         self.simulator.place(self._starts[self._chosen], self._fields[self._chosen], torch.from_numpy(mask))
@@ -120,17 +121,26 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start every flight's episode; options {"reset_mask": (B,) bool} starts only those."""
-        first_seed = seed[0] if isinstance(seed, list) else seed
-        super().reset(seed=first_seed, options=options)
-        everything = np.ones(self.num_envs, bool)
-        self._begin_episodes((options or {}).get("reset_mask", everything))
+        """Start every flight's episode; options {"reset_mask": (B,) bool} starts only those.
+
+        A seed for all gives flight i the seed plus i, as Gymnasium's own vector environments do.
+        """
+        if isinstance(seed, int):
+            seed = [seed + flight for flight in range(self.num_envs)]
+        if seed is not None:
+            if len(seed) != self.num_envs:
+                raise ValueError(f"seed: got {len(seed)} seeds, expected {self.num_envs}, one for each flight")
+            self._generators = [np.random.default_rng(one) for one in seed]
+        mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        if mask.shape != (self.num_envs,) or mask.dtype != bool:
+            raise ValueError(f"reset_mask: got {mask.dtype} of shape {mask.shape}, expected bool of ({self.num_envs},)")
+        self._begin_episodes(mask)
         return self._observe(), self._info(np.zeros(self.num_envs, bool))
 
     def step(self, actions: Array) -> tuple[dict[str, Any], Array, Array, Array, dict[str, Any]]:
         """One step of every flight, or a new episode for those that ended in the last."""
         restarted, before = self._has_ended.copy(), self._distance
-        actions = np.asarray(actions, np.float32)
+        actions = np.where(restarted[:, None], np.float32(0), np.asarray(actions, np.float32))
         self.simulator.advance(torch.from_numpy(actions))
         self._steps += 1
         if restarted.any():

@@ -14,7 +14,6 @@ from pvn.simulator.compiling import kernel
 from pvn.simulator.rays import (
     CLASS,
     COS,
-    MAX_LANDMARKS,
     MIDDLE,
     NOISE_CELLS,
     NUM_LANDMARK_COLUMNS,
@@ -35,7 +34,7 @@ from pvn.simulator.rays import (
 )
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, catalogue_tables
-from pvn.world.layout import Layout
+from pvn.world.layout import MAX_LANDMARKS, Layout
 from pvn.world.solids import BOUND, CENTRE
 
 

@@ -24,8 +24,8 @@ NUM_SETPOINTS = 3
 SUBSTEP_SECONDS = 0.002
 GRAVITY = 9.81
 
-# Where a drone can be, field frame, metres: above the ground and at most 10 m beyond a fence.
-LOWEST = 0.1
+# Where a drone can be, field frame, metres: from the ground up to 100 m, and at most 10 m beyond a fence.
+LOWEST, HIGHEST = 0.1, 100.0
 WEST_LIMIT, EAST_LIMIT = -10.0, 60.0
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pvn.simulator.compiling import scalar
+from pvn.world.lakes import LAKE_CELLS
+from pvn.world.layout import FIELD_SIZE
 from pvn.world.solids import KIND, OFFSET, TAPER, M
 
 F = np.float32
@@ -23,7 +25,6 @@ TINY = F(1e-9)
 # (height of the centre, radius), class.
 X, Y, COS, SIN, SCALE, SHRINK, MIDDLE, REACH, CLASS = range(9)
 NUM_LANDMARK_COLUMNS = 12
-MAX_LANDMARKS = 32  # a cell of the sun grid holds one bit for each
 
 # Columns of an aimed solid, a solid as one camera sees it: its bounding sphere (centre, field frame, and radius),
 # landmark, row of the solid table, kind, taper, and the pixel ray in the solid's unit frame, which starts at
@@ -33,9 +34,8 @@ BALL, LANDMARK, ROW, FORM, NARROWING, BEGIN, BEGIN_U, BEGIN_V, AIM, AIM_U, AIM_V
 )  # fmt: skip
 NUM_AIMED_COLUMNS = 28
 
-FIELD = F(50)
-LAKE_CELLS = 100
-LAKE_CELL = F(0.5)
+FIELD = F(FIELD_SIZE)
+LAKE_CELL = F(FIELD_SIZE / LAKE_CELLS)
 SUN_CELLS = 40
 SUN_CELL = F(2)
 SUN_ORIGIN = F(-15)  # the sun grid reaches 15 m beyond the fences
@@ -224,7 +224,8 @@ def fence_distance(ox, oy, oz, dx, dy, dz, limit):
 def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, row, count):
     """What the ray of pixel (u, v) meets first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
 
-    candidates[row, :count] are the only aimed solids that can be hit. `stretch` is the length of the direction that
+    candidates[row, :count] are the only aimed solids that can be hit; a negative count means any of the first -count
+    aimed solids can. `stretch` is the length of the direction that
     (dx, dy, dz) was before it was made a unit vector: aimed solids count in that.
     """
     best, surface, seen = FAR, SKY, -1
@@ -236,8 +237,8 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
         if side != SKY:
             surface = side
     hit = -1
-    for i in range(count):
-        solid = candidates[row, i]
+    for i in range(abs(count)):
+        solid = int(candidates[row, i]) if count > 0 else i
         t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid) * stretch
         if t < best:
             best, hit = t, solid

@@ -158,15 +158,14 @@ def aim_landmark(cameras, flight, fields, field, landmark, aimed):
 def gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, row):
     """List in candidates[row] the aimed solids a tile may see; returns how many.
 
-    A tile that sees more than fit keeps the first ones: in the most crowded fields it would drop distant solids
-    that a hundred nearer ones hide.
+    If they do not fit, the answer is minus the number of all the field's solids, and each pixel asks every one.
     """
     ox, oy, oz, ax, ay, az, width, tangent, secant = tile_cone(cameras, flight, left, top, right, bottom)
     landmarks = fields.landmarks
-    count, first = 0, 0
+    count, end = 0, 0
     for landmark in range(fields.num_landmarks[field]):
         kind = int(landmarks[field, landmark, CLASS])
-        begin, first = first, first + fields.first_solid[kind + 1] - fields.first_solid[kind]
+        begin, end = end, end + fields.first_solid[kind + 1] - fields.first_solid[kind]
         if not cone_sees(
             landmarks[field, landmark, X] - ox,
             landmarks[field, landmark, Y] - oy,
@@ -174,16 +173,17 @@ def gather_candidates(cameras, flight, fields, field, aimed, left, top, right, b
             ax, ay, az, width, tangent, secant, landmarks[field, landmark, REACH],
         ):  # fmt: skip
             continue
-        for solid in range(begin, first):
-            if count < MAX_CANDIDATES and cone_sees(
+        for solid in range(begin, end):
+            if cone_sees(
                 aimed[flight, solid, BALL] - ox,
                 aimed[flight, solid, BALL + 1] - oy,
                 aimed[flight, solid, BALL + 2] - oz,
                 ax, ay, az, width, tangent, secant, aimed[flight, solid, BALL + 3],
             ):  # fmt: skip
-                candidates[row, count] = solid
+                if count < MAX_CANDIDATES:
+                    candidates[row, count] = solid
                 count += 1
-    return count
+    return count if count <= MAX_CANDIDATES else -end
 
 
 @scalar

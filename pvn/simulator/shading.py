@@ -17,7 +17,6 @@ from pvn.simulator.rays import (
     GROUND,
     HALF,
     LAKE_CELL,
-    LAKE_CELLS,
     NOISE_CELLS,
     NORTH,
     ONE,
@@ -39,6 +38,7 @@ from pvn.simulator.rays import (
     to_landmark,
     to_unit,
 )
+from pvn.world.lakes import LAKE_CELLS
 from pvn.world.solids import COLOUR, COUNT, GLOSS, KIND, PATTERN, SECOND, TAPER, M
 
 KERB = F(0.35)

@@ -22,6 +22,9 @@ from pvn.simulator.cameras import from_above
 from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.quadcopter import (
     ALTITUDE,
+    EAST_LIMIT,
+    HIGHEST,
+    LOWEST,
     NUM_SETPOINTS,
     NUM_STATES,
     POSITION,
@@ -30,6 +33,7 @@ from pvn.simulator.quadcopter import (
     SPEED,
     SUBSTEP_SECONDS,
     VELOCITY,
+    WEST_LIMIT,
     YAW_RATE,
     Airframe,
     hover_rotor_speed,
@@ -68,6 +72,8 @@ class SimulatorConfig:
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: got {value}, expected a positive number")
+        if not LOWEST <= self.altitude <= HIGHEST:
+            raise ValueError(f"altitude: got {self.altitude} m, expected {LOWEST} to {HIGHEST:g} m")
         if self.quality not in get_args(Quality):
             raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
 
@@ -82,6 +88,16 @@ class Observation:
     """Poses (B, 6) float32, field frame: x, y, z (metres), roll, pitch, yaw (radians); see `geometry`."""
     velocity_world: Tensor
     """Velocities (B, 3) float32, field frame, m/s."""
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f'device: got {device!r}, expected "cpu" or "cuda"') from None
+    if checked.index not in (None, 0):
+        raise ValueError(f'device: got "{checked}", expected "cuda"; choose the GPU with CUDA_VISIBLE_DEVICES')
+    return checked
 
 
 def _device_functions(device: torch.device) -> Any:
@@ -126,16 +142,19 @@ class Simulator:
             raise ValueError("layouts: got none, expected at least one field to fly in")
         if num_flights < 1:
             raise ValueError(f"num_flights: got {num_flights}, expected at least 1")
-        self.device = torch.device(device)
+        if isinstance(layouts, Layout):
+            raise ValueError("layouts: got one Layout, expected a list of them; write [layout]")
+        self.device = _checked_device(device)
         self._functions = _device_functions(self.device)
         self.config = config
         self.num_flights = num_flights
         camera = config.camera
         self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
+        self.layouts = list(layouts)
+        """The fields, as they were given."""
         self._fields = self._functions.to_device(pack(layouts), self.device)
         self._traced = self._functions.share(self._fields)
         self._num_solids = num_solids(layouts)
-        self.num_fields = len(layouts)
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
         self.field_index = torch.zeros(num_flights, dtype=torch.int64, device=self.device)
         """Which field each flight is in (B,)."""
@@ -168,6 +187,9 @@ class Simulator:
 
     def replace_field(self, index: int, layout: Layout) -> None:
         """Put another layout in the place of field `index`; flights there see it from their next observation."""
+        if not 0 <= index < len(self.layouts):
+            raise ValueError(f"index: got {index}, expected 0 to {len(self.layouts) - 1}")
+        self.layouts[index] = layout
         packed = self._functions.to_device(pack([layout]), self.device)
         for name in ("landmarks", "num_landmarks", "wetness", "sun_grid"):
             getattr(self._fields, name)[index] = getattr(packed, name)[0]
@@ -186,25 +208,34 @@ class Simulator:
         """
         if mask is None:
             mask = torch.ones(self.num_flights, dtype=torch.bool, device=self.device)
+        mask = torch.as_tensor(mask)
         if mask.shape != (self.num_flights,) or mask.dtype != torch.bool:
             raise ValueError(
                 f"mask: got {mask.dtype} of shape {tuple(mask.shape)}, expected bool of shape ({self.num_flights},)"
             )
         mask = mask.to(self.device)
         start = self._checked(start, "start", 3, "x, y and yaw", mask)
+        is_far = ((start[:, :2] < WEST_LIMIT) | (start[:, :2] > EAST_LIMIT)).any(1) & mask
+        if bool(is_far.any()):
+            flight = int(is_far.nonzero()[0, 0])
+            raise ValueError(
+                f"start: got x, y {start[flight, :2].tolist()} for flight {flight}, expected {WEST_LIMIT:g} to "
+                f"{EAST_LIMIT:g} m, at most 10 m beyond the fences"
+            )
         if field_index is not None:
             self._assign(field_index, mask)
         self._hover(start, mask)
 
     def _assign(self, field_index: Tensor, mask: Tensor) -> None:
+        field_index = torch.as_tensor(field_index)
         if field_index.shape != (self.num_flights,):
             raise ValueError(f"field_index: got shape {tuple(field_index.shape)}, expected ({self.num_flights},)")
         index = field_index.to(self.device, torch.int64)
         index = torch.where(mask.to(self.device), index, self.field_index)
-        if bool(((index < 0) | (index >= self.num_fields)).any()):
+        if bool(((index < 0) | (index >= len(self.layouts))).any()):
             raise ValueError(
                 f"field_index: got values from {int(index.min())} to {int(index.max())}, expected 0 to "
-                f"{self.num_fields - 1}"
+                f"{len(self.layouts) - 1}"
             )
         self.field_index = index
 

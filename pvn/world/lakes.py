@@ -52,9 +52,10 @@ def _grow_lake(generator: np.random.Generator, taken: Sequence[tuple[int, int]])
 
 
 def sample_lakes(generator: np.random.Generator, landmarks: Sequence[tuple[float, float]]) -> npt.NDArray[np.bool_]:
-    """Water cells (100, 100), [x, y], of 1 to 3 lakes that keep 10 m from landmarks at `landmarks` (x, y), metres.
+    """Water cells (100, 100), [x, y], of 1 to 3 lakes among landmarks at `landmarks` (x, y), metres.
 
-    A lake that finds no room among the landmarks is left out, as in LANI.
+    As in LANI, lakes grow in cells of 5 m that are two cells or more from any landmark's cell; smoothing may then bring
+    a shore closer. A lake that finds no room is left out.
     """
     taken = [(int(x // COARSE_CELL), int(y // COARSE_CELL)) for x, y in landmarks]
     water = np.zeros((LAKE_CELLS, LAKE_CELLS), bool)

@@ -21,7 +21,8 @@ from pvn.world.landmarks import (
 )
 
 FIELD_SIZE = 50.0
-MAX_LANDMARKS = 32
+MAX_LANDMARKS = 32  # the tracer keeps one bit for each in a 32-bit word
+MIN_SCALE, MAX_SCALE = 0.5, 3.0
 
 # LANI's rules for random layouts, in metres.
 EDGE_CLEARANCE = 4.5
@@ -55,10 +56,11 @@ class Landmark:
                 f"{self.name} stands outside the field: got ({self.x:g}, {self.y:g}), expected x and y "
                 f"in [0, {FIELD_SIZE:g}] m; move it inside"
             )
-        if self.radius <= 0:
+        if not MIN_SCALE <= self.scale <= MAX_SCALE:
+            usual = LANDMARK_CLASSES[self.name].radius
             raise ValueError(
-                f"{self.name}: got radius {self.radius:g}, expected a positive number of metres; "
-                f"the class has {LANDMARK_CLASSES[self.name].radius:g}"
+                f"{self.name}: got radius {self.radius:g} m, expected {MIN_SCALE * usual:g} to {MAX_SCALE * usual:g} m "
+                f"({MIN_SCALE:g} to {MAX_SCALE:g} times its class's); a LANI file counts in units of 0.05 m"
             )
 
     @property
@@ -157,6 +159,8 @@ def sample_layout(seed: int, num_landmarks: int | None = None) -> Layout:
         raise ValueError(
             f"num_landmarks: got {num_landmarks}, expected 0 to 13; more do not fit with LANI's clearances"
         )
+    if seed < 0:
+        raise ValueError(f"seed: got {seed}, expected 0 or more")
     generator = np.random.default_rng(seed)
     count = int(generator.integers(6, 14)) if num_landmarks is None else num_landmarks
     landmarks = _sample_landmarks(generator, count)

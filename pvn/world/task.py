@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,11 @@ from pvn.world.layout import Layout, sample_layout
 from pvn.world.routes import Route, sample_route
 
 SPLIT_SHARE = 0.18
+
+SUCCESS_M = 5.0
+"""A flight that stops within this distance of its goal succeeds (paper)."""
+HORIZON = 100
+"""Steps after which a flight that has not stopped is over (authors' evaluation)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,13 @@ class Task:
         """Where the flight should end, field frame, metres."""
         x, y = self.path[-1].tolist()
         return x, y
+
+
+def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:
+    """The tasks' layouts, each once, and for each task which of them is its own."""
+    layouts = {id(task.layout): task.layout for task in tasks}
+    place = {key: index for index, key in enumerate(layouts)}
+    return list(layouts.values()), [place[id(task.layout)] for task in tasks]
 
 
 def _heading(path: npt.NDArray[np.float64], index: int) -> float:
