@@ -231,17 +231,22 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
     best, surface, seen = FAR, SKY, -1
     if dz < -TINY:
         best, surface = -oz / dz, GROUND
-    # A ray that starts and lands inside the field meets no fence on the way.
-    if surface == SKY or inside_field(ox, oy) < ZERO or inside_field(ox + best * dx, oy + best * dy) < ZERO:
+    # A ray that rises from above the fences meets none, nor does one that starts and lands inside the field.
+    if surface == SKY:
+        may_meet_fence = oz < FENCE_HEIGHT
+    else:
+        may_meet_fence = min(inside_field(ox, oy), inside_field(ox + best * dx, oy + best * dy)) < ZERO
+    if may_meet_fence:
         best, side = fence_distance(ox, oy, oz, dx, dy, dz, best)
         if side != SKY:
             surface = side
-    hit = -1
+    hit = np.int64(-1)
     for i in range(abs(count)):
-        solid = int(candidates[row, i]) if count > 0 else i
+        # Unsigned: Numba need not ask whether an index counts from the end.
+        solid = candidates[row, i] if count > 0 else np.uint16(i)
         t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid) * stretch
         if t < best:
-            best, hit = t, solid
+            best, hit = t, np.int64(solid)
     if hit >= 0:
         surface, seen = int(aimed[flight, hit, ROW]), int(aimed[flight, hit, LANDMARK])
     return best, surface, seen
