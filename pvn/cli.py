@@ -28,6 +28,8 @@ class Fly:
     """Who flies: oracle follows the demonstrated path, stop stays, average flies straight on."""
     device: Device = "cpu"
     """Where to simulate."""
+    quality: Literal["fast", "full"] = "full"
+    """How the drone sees: full has smooth edges and shadows, fast is four times faster."""
     out: Path = Path("pictures")
     """Folder for the pictures."""
 
@@ -40,13 +42,15 @@ class Fly:
         from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.corpus.oracle import Oracle
         from pvn.corpus.pilots import Average, Stop
+        from pvn.simulator.simulator import SimulatorConfig
         from pvn.world.task import SUCCESS_M, sample_tour
 
         console = Console()
         with console.status("compiling (the first time only) and flying"):
             tasks = sample_tour(self.seed)
             policy = {"oracle": Oracle, "stop": Stop, "average": Average}[self.pilot]()
-            log, frames = fly_with_frames(tasks, policy, device=self.device)
+            config = SimulatorConfig(quality=self.quality)
+            log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
         paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
         for index in track(range(len(tasks)), "drawing", console=console):
             draw_flight(paths[index], tasks[index], log, frames, index)
