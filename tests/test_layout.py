@@ -55,6 +55,11 @@ def test_fields_have_up_to_three_lakes_that_spare_the_landmarks():
     assert {1, 2, 3} <= set(counts) <= {0, 1, 2, 3}
 
 
+def test_one_to_three_lakes_cover_a_quarter_of_an_empty_field():
+    share = np.mean([sample_layout(seed, num_landmarks=0).lake.mean() for seed in range(100)])
+    assert 0.20 < share < 0.28, "always one lake would cover 14%, always three 32%"
+
+
 def test_the_same_seed_gives_the_same_layout_and_another_seed_another():
     assert sample_layout(5) == sample_layout(5)
     assert sample_layout(5) != sample_layout(6)

