@@ -10,9 +10,21 @@ import torch
 from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator import rendering
 from pvn.simulator.cameras import from_above, looking_at, take_pictures
-from pvn.simulator.rays import CLASS, FAR, NUM_AIMED_COLUMNS, box_distance, ellipsoid_distance, frustum_distance
+from pvn.simulator.rays import (
+    CLASS,
+    FAR,
+    NUM_AIMED_COLUMNS,
+    SUN_X,
+    SUN_Y,
+    SUN_Z,
+    box_distance,
+    ellipsoid_distance,
+    frustum_distance,
+)
 from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
+from pvn.world.solids import bounding_sphere
 
 F = np.float32
 EMPTY = Layout(())
@@ -59,6 +71,34 @@ def test_rays_enter_unit_solids_where_brute_force_says(shape):
             # Brute force steps over a grazed edge; the tracer may see it.
             assert got == FAR or not is_inside(*(origin + direction * (got + 2e-3)))
     assert num_hits > 30
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_solids_far_behind_a_ray_are_missed(shape):
+    _, distance, extra = SHAPES[shape]
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        away = generator.normal(size=3)
+        away /= np.linalg.norm(away)
+        assert distance(*(generator.uniform(10, 300) * away).astype(F), *away.astype(F), *extra) == FAR
+
+
+@pytest.mark.parametrize("name", LANDMARK_NAMES)
+def test_no_shadow_is_larger_than_the_thing_that_throws_it(name):
+    """Every point in shadow lies on a line to the sun that passes within the landmark's bounding sphere."""
+    kind = LANDMARK_CLASSES[name]
+    layout = Layout((Landmark(name, 25.0, 25.0, kind.radius, 0.7),))
+    middle, reach = bounding_sphere(kind.solids)
+    lit, seen = (take_pictures([one], [from_above(5, 5, 40, 200)], 200, 200)[0].astype(int) for one in (EMPTY, layout))
+    is_changed = np.abs(lit - seen).max(axis=-1) > 12
+    row, column = np.nonzero(is_changed)
+    place = np.stack([5 + 0.2 * (column + 0.5), 45 - 0.2 * (row + 0.5), np.zeros(len(row))], -1)
+    sun = np.array([SUN_X, SUN_Y, SUN_Z])
+    offset = np.array([25.0, 25.0, middle]) - place
+    across = np.linalg.norm(offset - (offset @ sun)[:, None] * sun, axis=-1)
+    above = np.hypot(*(place[:, :2] - 25.0).T)
+    assert len(row) > 100
+    assert (np.minimum(across, above) <= reach + 0.3).all()
 
 
 @pytest.mark.parametrize("shape", ["ellipsoid", "box", "cylinder"])

@@ -122,8 +122,8 @@ def frustum_distance(ox, oy, oz, dx, dy, dz, taper):
         radius = middle + slope * cap
         if t < enter and x * x + y * y <= radius * radius:
             enter = t
-    enter += nearest
-    return enter if enter > NEAR else FAR
+    # Tested before the shift: in float32, FAR plus a few dozen metres is no longer FAR.
+    return enter + nearest if enter < FAR and enter + nearest > NEAR else FAR
 
 
 @scalar
@@ -244,9 +244,9 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
     for i in range(abs(count)):
         # Unsigned: Numba need not ask whether an index counts from the end.
         solid = candidates[row, i] if count > 0 else np.uint16(i)
-        t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid) * stretch
-        if t < best:
-            best, hit = t, np.int64(solid)
+        t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid)
+        if t < FAR and t * stretch < best:
+            best, hit = t * stretch, np.int64(solid)
     if hit >= 0:
         surface, seen = int(aimed[flight, hit, ROW]), int(aimed[flight, hit, LANDMARK])
     return best, surface, seen
