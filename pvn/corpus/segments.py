@@ -1,0 +1,97 @@
+"""A corpus: segments of flight, each one task with what is known about it, in training, development and test splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pvn.world.task import Task
+
+Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """How a segment came about; for analysis only, a pilot is given the segment's task and nothing else."""
+
+    manoeuvres: tuple[str, ...]
+    """What is flown, in order: ("pass A left", "goto B"), ("turn left", "fence blue")."""
+    stops: tuple[int, ...]
+    """Index in the task's path at which each manoeuvre ends."""
+    meant: tuple[int, ...]
+    """Places in the layout of the landmarks A, B, C."""
+    phrase: str
+    """Author and place in the author's bank of the phrase that says it: "a12"."""
+    is_seen: bool
+    """Whether training segments may use this phrase."""
+    is_ambiguous: bool
+    """Whether a reference fits several landmarks of the field."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One instruction of a paragraph and its flight."""
+
+    environment: int
+    """Number of the field; no two splits share one."""
+    place: int
+    """Place in the paragraph, from 0."""
+    task: Task
+    annotation: Annotation | None = None
+    """None where nothing is known, as for LANI's."""
+
+    @property
+    def id(self) -> str:
+        """Environment and place: "12-3"."""
+        return f"{self.environment}-{self.place}"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Segments by split; a paragraph's segments follow each other."""
+
+    name: str
+    splits: Mapping[Split, tuple[Segment, ...]]
+
+    def __post_init__(self) -> None:
+        seen: set[tuple[int, int]] = set()
+        home: dict[int, Split] = {}
+        for split, segments in self.splits.items():
+            if split not in SPLITS:
+                raise ValueError(f"split: got {split!r}, expected one of {', '.join(SPLITS)}")
+            for segment in segments:
+                key = (segment.environment, segment.place)
+                if key in seen:
+                    raise ValueError(f"segment {segment.id} occurs twice, expected each environment and place once")
+                seen.add(key)
+                if home.setdefault(segment.environment, split) != split:
+                    raise ValueError(
+                        f"environment {segment.environment} is in {home[segment.environment]} and in {split}, expected "
+                        "each in one split: fields seen in training must not be scored"
+                    )
+
+    def __getitem__(self, split: Split) -> tuple[Segment, ...]:
+        """A split's segments."""
+        if split not in self.splits:
+            raise ValueError(f"split: got {split!r}, expected one of this corpus's: {', '.join(self.splits)}")
+        return self.splits[split]
+
+    def __iter__(self) -> Iterator[Segment]:
+        for segments in self.splits.values():
+            yield from segments
+
+    def __len__(self) -> int:
+        return sum(map(len, self.splits.values()))
+
+    def segment(self, name: str) -> Segment:
+        """The segment with this id."""
+        for segments in self.splits.values():
+            for segment in segments:
+                if segment.id == name:
+                    return segment
+        first = next(iter(next(iter(self.splits.values()), ())), None)
+        raise ValueError(
+            f"segment: got {name!r}, expected an environment and a place such as {first.id if first else '12-3'!r}"
+        )

@@ -1,0 +1,225 @@
+"""A corpus on disk: a folder of columns, read in a second, extended without touching what is there (docs/formats.md).
+
+Each part holds whole environments of one split as columns in one safetensors file. `corpus.json` lists the parts; it
+is replaced last, so a kill at any moment leaves the corpus as it was before.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
+from pvn.world.files import replacing
+from pvn.world.lakes import LAKE_CELLS
+from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.layout import Landmark, Layout
+from pvn.world.task import Task
+
+VERSION = 1
+MANIFEST = "corpus.json"
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def _offsets(lengths: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def _pack_texts(columns: Columns, name: str, texts: Sequence[str]) -> None:
+    encoded = [text.encode() for text in texts]
+    columns[name] = np.frombuffer(b"".join(encoded), np.uint8)
+    columns[f"{name}_offset"] = _offsets(map(len, encoded))
+
+
+def _pack_numbers(columns: Columns, name: str, rows: Sequence[Sequence[int]]) -> None:
+    columns[name] = np.array([number for row in rows for number in row], np.int32)
+    columns[f"{name}_offset"] = _offsets(map(len, rows))
+
+
+def _pack_fields(columns: Columns, fields: dict[int, Layout]) -> None:
+    marks = [mark for layout in fields.values() for mark in layout.landmarks]
+    columns["field_environment"] = np.array(list(fields), np.int64)
+    columns["field_lake"] = np.array([np.packbits(layout.lake) for layout in fields.values()], np.uint8)
+    columns["landmark_offset"] = _offsets(len(layout.landmarks) for layout in fields.values())
+    columns["landmark_class"] = np.array([LANDMARK_NAMES.index(mark.name) for mark in marks], np.uint8)
+    columns["landmark_place"] = np.array([(m.x, m.y, m.radius, m.yaw) for m in marks], np.float64).reshape(-1, 4)
+
+
+def _pack(segments: Sequence[Segment]) -> Columns:
+    """The columns of a part; docs/formats.md has their meaning."""
+    columns: Columns = {}
+    fields: dict[int, Layout] = {}
+    for segment in segments:
+        fields.setdefault(segment.environment, segment.task.layout)
+    _pack_fields(columns, fields)
+    tasks = [segment.task for segment in segments]
+    notes = [segment.annotation for segment in segments]
+    columns["segment_environment"] = np.array([segment.environment for segment in segments], np.int64)
+    columns["segment_place"] = np.array([segment.place for segment in segments], np.int32)
+    columns["start"] = np.array([task.start for task in tasks], np.float64).reshape(-1, 3)
+    columns["path"] = np.concatenate([task.path for task in tasks]).astype(np.float64)
+    columns["path_offset"] = _offsets(len(task.path) for task in tasks)
+    _pack_texts(columns, "instruction", [task.instruction for task in tasks])
+    columns["is_annotated"] = np.array([note is not None for note in notes], bool)
+    columns["is_seen"] = np.array([note is not None and note.is_seen for note in notes], bool)
+    columns["is_ambiguous"] = np.array([note is not None and note.is_ambiguous for note in notes], bool)
+    _pack_texts(columns, "manoeuvres", ["; ".join(note.manoeuvres) if note else "" for note in notes])
+    _pack_texts(columns, "phrase", [note.phrase if note else "" for note in notes])
+    _pack_numbers(columns, "stops", [note.stops if note else () for note in notes])
+    _pack_numbers(columns, "meant", [note.meant if note else () for note in notes])
+    return columns
+
+
+def _texts(columns: Columns, name: str) -> list[str]:
+    letters, offsets = columns[name].tobytes(), columns[f"{name}_offset"].tolist()
+    return [letters[begin:end].decode() for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+def _rows(columns: Columns, name: str) -> list[npt.NDArray[Any]]:
+    return np.split(columns[name], columns[f"{name}_offset"][1:-1])
+
+
+def _unpack_fields(columns: Columns) -> dict[int, Layout]:
+    names = [LANDMARK_NAMES[index] for index in columns["landmark_class"].tolist()]
+    marks = [Landmark(name, *place) for name, place in zip(names, columns["landmark_place"].tolist(), strict=True)]
+    lakes = np.unpackbits(columns["field_lake"], axis=1).astype(bool).reshape(-1, LAKE_CELLS, LAKE_CELLS)
+    offsets = columns["landmark_offset"].tolist()
+    return {
+        environment: Layout(tuple(marks[begin:end]), lake)
+        for environment, begin, end, lake in zip(
+            columns["field_environment"].tolist(), offsets[:-1], offsets[1:], lakes, strict=True
+        )
+    }
+
+
+def _unpack(columns: Columns) -> list[Segment]:
+    fields = _unpack_fields(columns)
+    phrases, meant, stops = _texts(columns, "phrase"), _rows(columns, "meant"), _rows(columns, "stops")
+    manoeuvres = _texts(columns, "manoeuvres")
+    is_seen, is_ambiguous = columns["is_seen"].tolist(), columns["is_ambiguous"].tolist()
+    notes = [
+        Annotation(
+            manoeuvres=tuple(manoeuvres[row].split("; ")),
+            stops=tuple(stops[row].tolist()),
+            meant=tuple(meant[row].tolist()),
+            phrase=phrases[row],
+            is_seen=is_seen[row],
+            is_ambiguous=is_ambiguous[row],
+        )
+        if is_annotated
+        else None
+        for row, is_annotated in enumerate(columns["is_annotated"].tolist())
+    ]
+    return [
+        Segment(environment, place, Task(fields[environment], (x, y, yaw), path, instruction), note)
+        for environment, place, (x, y, yaw), path, instruction, note in zip(
+            columns["segment_environment"].tolist(),
+            columns["segment_place"].tolist(),
+            columns["start"].tolist(),
+            _rows(columns, "path"),
+            _texts(columns, "instruction"),
+            notes,
+            strict=True,
+        )
+    ]
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(
+            f"no corpus in {folder}: it has no {MANIFEST}; make one with `pvn corpus make --out {folder}`"
+        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid JSON ({error}); make the corpus again") from None
+    is_whole = isinstance(manifest, dict) and {"version", "name", "parts"} <= set(manifest)
+    if not is_whole or not isinstance(manifest["parts"], list):
+        raise ValueError(f"{path}: expected the keys version, name and parts; make the corpus again")
+    if manifest["version"] != VERSION:
+        raise ValueError(f"{path}: got version {manifest['version']!r}, expected {VERSION}; make the corpus again")
+    return manifest
+
+
+def _read_part(path: Path) -> list[Segment]:
+    try:
+        return _unpack(load_file(path))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {path}, which {MANIFEST} lists; make the corpus again") from None
+    except (SafetensorError, KeyError, ValueError, IndexError) as error:
+        raise ValueError(f"{path}: not a part of a corpus ({error}); make the corpus again") from None
+
+
+def _write_part(folder: Path, split: Split, segments: Sequence[Segment], number: int) -> dict[str, Any]:
+    name = f"{split}-{number:05d}.safetensors"
+    with replacing(folder / name) as partial:
+        partial.write_bytes(save(_pack(segments)))
+    return {"file": name, "split": split, "segments": len(segments)}
+
+
+def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    with replacing(folder / MANIFEST) as partial:
+        partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+
+
+def check_new(folder: Path) -> None:
+    """Refuse an output folder that exists, before hours are spent on what should go there."""
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already; remove it, or choose another folder with --out")
+
+
+def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = None) -> None:
+    """Write a corpus into a new folder, whole or not at all; `origin` is kept in the manifest."""
+    check_new(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        parts = [_write_part(partial, split, part, 0) for split, part in corpus.splits.items() if part]
+        _write_manifest(partial, {"version": VERSION, "name": corpus.name, "origin": origin or {}, "parts": parts})
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> None:
+    """Add whole environments to a corpus as one new part; what is there is not rewritten."""
+    corpus = read_corpus(folder)
+    merged = {name: corpus.splits.get(name, ()) for name in SPLITS}
+    merged[split] = (*merged[split], *segments)
+    Corpus(corpus.name, merged)  # refuses environments that are there already
+    manifest = _read_manifest(folder)
+    number = sum(part["split"] == split for part in manifest["parts"])
+    manifest["parts"].append(_write_part(folder, split, segments, number))
+    _write_manifest(folder, manifest)
+
+
+def read_corpus(
+    folder: Path | str,
+    splits: Sequence[Split] = SPLITS,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
+) -> Corpus:
+    """The corpus in a folder, or some of its splits."""
+    folder = Path(folder)
+    manifest = _read_manifest(folder)
+    found: dict[Split, tuple[Segment, ...]] = {}
+    for part in progress(manifest["parts"]):
+        if part["split"] in splits:
+            found[part["split"]] = (*found.get(part["split"], ()), *_read_part(folder / part["file"]))
+    return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})
+
+
+def origin(folder: Path | str) -> dict[str, Any]:
+    """How the corpus in a folder was made: seed, size, banks."""
+    return _read_manifest(Path(folder)).get("origin", {})
