@@ -7,8 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pvn.corpus.alignment import Alignment, sensible_words
+from pvn.corpus.statistics import LANI
 from pvn.evaluation.oracle_benchmark import PAPER
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
+from pvn.world.landmarks import LANDMARK_NAMES
 
 
 def print_simulator_report(report: dict[str, Any]) -> None:
@@ -57,3 +60,55 @@ def print_oracle_report(report: dict[str, Any]) -> None:
     for name, value in PAPER.items():
         table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
     Console().print(table)
+
+
+def print_corpus_report(report: dict[str, Any]) -> None:
+    """A corpus's figures beside LANI's."""
+    console = Console()
+    table = Table(title=f"corpus {report['name']}")
+    for heading in ("figure", "here", "LANI", "here / LANI"):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, value in LANI.items():
+        here = report[name]
+        shown = f"{here:,}" if isinstance(here, int) else f"{here:.2f}"
+        table.add_row(name.replace("_", " "), shown, f"{value:,g}", f"{here / value:.2f}")
+    table.add_row("landmarks mean", f"{report['landmarks_mean']:.2f}", "", "")
+    table.add_row("path mean m", f"{report['path_mean_m']:.2f}", "", "")
+    console.print(table)
+    splits = Table(title="splits")
+    for heading in ("split", "segments", "environments", "unseen phrases"):
+        splits.add_column(heading, justify="left" if heading == "split" else "right")
+    for split, part in report["splits"].items():
+        splits.add_row(split, f"{part['segments']:,}", f"{part['environments']:,}", f"{part['unseen_share']:.1%}")
+    console.print(splits)
+    for title, key in (("linguistic phenomena", "phenomena"), ("manoeuvres in a segment", "manoeuvres")):
+        if key not in report:
+            continue
+        shares = Table(title=title)
+        shares.add_column("")
+        shares.add_column("share of segments" if key == "phenomena" else "mean number", justify="right")
+        for name, share in report[key].items():
+            shares.add_row(name, f"{share:.1%}" if key == "phenomena" else f"{share:.3f}")
+        console.print(shares)
+    if "phrases" in report:
+        console.print(
+            f"{report['phrases']:,} phrases, {report['manoeuvres_per_segment']:.2f} manoeuvres a segment, "
+            f"{report['ambiguous_share']:.1%} of segments with an ambiguous reference"
+        )
+
+
+def print_alignments(alignment: Alignment) -> None:
+    """Each class's words by falling score, those its references have in bold."""
+    sensible = sensible_words(alignment)
+    table = Table(title="words aligned with each landmark class, by falling score")
+    table.add_column("class")
+    table.add_column("words (bold: in a reference for the class)")
+    for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True):
+        table.add_row(name, " ".join(f"[bold]{word}[/bold]" if word in sensible[name] else word for word in words))
+    console = Console()
+    console.print(table)
+    missing = [name for name in LANDMARK_NAMES if not sensible[name]]
+    console.print(
+        f"{len(LANDMARK_NAMES) - len(missing)} of {len(LANDMARK_NAMES)} classes have a sensible word"
+        + (f"; none: {', '.join(missing)}" if missing else "")
+    )

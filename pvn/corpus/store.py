@@ -6,6 +6,7 @@ is replaced last, so a kill at any moment leaves the corpus as it was before.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +82,7 @@ def _pack(segments: Sequence[Segment]) -> Columns:
 
 def _texts(columns: Columns, name: str) -> list[str]:
     letters, offsets = columns[name].tobytes(), columns[f"{name}_offset"].tolist()
-    return [letters[begin:end].decode() for begin, end in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [letters[begin:end].decode() for begin, end in itertools.pairwise(offsets)]
 
 
 def _rows(columns: Columns, name: str) -> list[npt.NDArray[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -19,15 +20,20 @@ def _is_free(cell: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
     return all(math.hypot(cell[0] - x, cell[1] - y) >= KEEP_AWAY for x, y in taken)
 
 
-def smooth(grid: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
-    """Gaussian blur of a square grid, edges continued outwards; sigma in cells."""
-    size, reach = len(grid), math.ceil(4 * sigma)
-    offset = np.arange(-reach, reach + 1)
-    weight = np.exp(-0.5 * (offset / sigma) ** 2)
-    blur = np.zeros((size, size))
-    row = np.arange(size)[:, None]
-    np.add.at(blur, (row, np.clip(row + offset, 0, size - 1)), weight / weight.sum())
-    return blur @ grid @ blur.T
+@numba.njit(cache=True)
+def smooth(grid, sigma):
+    """Gaussian blur of a square grid (N, N), edges continued outwards; sigma in cells."""
+    size, reach = len(grid), int(math.ceil(4 * sigma))
+    weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    weight /= weight.sum()
+    rows, both = np.zeros((size, size)), np.zeros((size, size))
+    for row in range(size):
+        for offset in range(-reach, reach + 1):
+            rows[row] += weight[offset + reach] * grid[min(max(row + offset, 0), size - 1)]
+    for row in range(size):
+        for offset in range(-reach, reach + 1):
+            both[row] += weight[offset + reach] * rows[:, min(max(row + offset, 0), size - 1)]
+    return both.T.copy()
 
 
 def _grow_lake(generator: np.random.Generator, taken: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_] | None:

@@ -23,13 +23,18 @@ from pvn.world.layout import Landmark, Layout
 LARGEST = 1e6
 
 
-def _read_object(path: Path, example: str) -> dict[str, Any]:
+def read_json(path: Path, example: str) -> Any:
+    """What a JSON file holds; a missing or broken file is an error that names it."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"no file {path}; expected a file such as {example}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON ({error}); the file is corrupt or truncated, copy it again") from None
+
+
+def _read_object(path: Path, example: str) -> dict[str, Any]:
+    content = read_json(path, example)
     if not isinstance(content, dict):
         raise ValueError(f"{path}: got a JSON {type(content).__name__}, expected an object")
     return content

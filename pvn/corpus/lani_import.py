@@ -1,0 +1,350 @@
+"""The LANI corpus, read from either of its public layouts (docs/formats.md).
+
+drif: a folder `configs` with annotation files, `configs/random_config_N.json`, `paths/random_curve_N.json` and
+`anno_paths/anno_curve_N.json`. CIFF: a folder `data/nav_drone` with annotation files whose records name their files.
+Nothing is written, and nothing is left out silently: what cannot be used comes back with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pvn.corpus.lani_records import Points, Unusable, cut, environment_number, read_paragraph, route_in_metres
+from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.world.lani import read_json, read_layout, read_route
+from pvn.world.layout import Layout
+from pvn.world.task import Task
+
+LaniLayout = Literal["drif", "ciff"]
+
+_NUMBERED = re.compile(r"(train|dev|test)_annotations_(\d+)\.json")
+_SYNTHETIC = re.compile(r"(synthetic_\w+)_(train|dev|test)\.json")
+_LOCALMOVES = re.compile(r"config_localmoves_(\d+)\.json")
+_ALL_SPLITS = "annotation_results.json"
+_EXPECTED = f"{{train,dev,test}}_annotations_6000.json, {_ALL_SPLITS} or synthetic_v2_10k_{{train,dev,test}}.json"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One record or segment that could not be used."""
+
+    record: str
+    """Where: "train_annotations_6000.json, environment 12, segment 3"; segments count from 0, as in segment ids."""
+    reason: str
+    """Why, with what was found: "end far from the path: got 3.10 m from its point, expected at most 2 m"."""
+    kind: str
+    """Why, without the particulars, to count by: "end far from the path"."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Something put right in reading, for the user to know of."""
+
+    record: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Import:
+    """A corpus read from LANI's files, and everything there is to say about the reading."""
+
+    layout: LaniLayout
+    """Which of the public layouts was found."""
+    corpus: Corpus
+    refusals: tuple[Refusal, ...]
+    """Records and segments that could not be used, in the files' order."""
+    repairs: tuple[Repair, ...]
+    files: tuple[Path, ...]
+    """Annotation files that were read."""
+    left_out: tuple[Path, ...]
+    """Annotation files beside them that were not: another set of the same environments."""
+    num_records: int
+    """Paragraphs in the files, used or not."""
+
+    def count_refusals(self) -> list[tuple[str, int]]:
+        """Kinds of refusal and how many of each, the commonest first."""
+        return Counter(refusal.kind for refusal in self.refusals).most_common()
+
+
+@dataclass(frozen=True)
+class _AnnotationSet:
+    """The files of one release of annotations; a split of None is a file with all three."""
+
+    name: str
+    files: tuple[tuple[Split | None, Path], ...]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is read: annotations, and the folder under which their environments lie."""
+
+    layout: LaniLayout
+    annotations: _AnnotationSet
+    left_out: tuple[Path, ...]
+    resources: Path
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One record of an annotation file."""
+
+    file: str
+    """The file, and the split where the file has several."""
+    split: Split
+    index: int
+    content: Any
+
+
+def _annotation_sets(folder: Path) -> list[_AnnotationSet]:
+    """The sets of annotations in a folder, the one to read first.
+
+    A higher number is a later release of the same environments. CIFF's synthetic sets come last: their environments
+    have the same numbers as LANI's.
+    """
+    if not folder.is_dir():
+        return []
+    found: dict[tuple[int, str], dict[Split | None, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if not path.is_file():
+            continue
+        if numbered := _NUMBERED.fullmatch(path.name):
+            found.setdefault((int(numbered[2]), numbered[2]), {})[_split(numbered[1])] = path
+        elif path.name == _ALL_SPLITS:
+            found.setdefault((-1, ""), {})[None] = path
+        elif synthetic := _SYNTHETIC.fullmatch(path.name):
+            found.setdefault((-2, synthetic[1]), {})[_split(synthetic[2])] = path
+    order: tuple[Split | None, ...] = (*SPLITS, None)
+    return [
+        _AnnotationSet(name, tuple((split, files[split]) for split in order if split in files))
+        for (_, name), files in sorted(found.items(), key=lambda item: item[0][0], reverse=True)
+    ]
+
+
+def _split(name: str) -> Split:
+    return next(split for split in SPLITS if split == name)
+
+
+def _layout_of(folder: Path) -> LaniLayout:
+    """Which layout a folder of annotation files belongs to, by what lies beside them."""
+    names = {path.name for path in folder.iterdir()}
+    if folder.resolve().name == "nav_drone" or any(_LOCALMOVES.match(name) or _SYNTHETIC.match(name) for name in names):
+        return "ciff"
+    if {"configs", "paths", _ALL_SPLITS} & names:
+        return "drif"
+    raise ValueError(
+        f"{folder}: got annotations, but neither configs/ and paths/ beside them (drif) nor a folder named nav_drone "
+        "(CIFF); give the folder that holds the environments too"
+    )
+
+
+def _find_folder(path: Path) -> tuple[LaniLayout, Path]:
+    """The folder of the annotation files that a path means, and its layout."""
+    if not path.exists():
+        raise FileNotFoundError(f"no folder {path}; expected LANI's data, as drif or as CIFF lay it out")
+    if path.is_file():
+        return _layout_of(path.parent), path.parent
+    ciff, drif = path / "data" / "nav_drone", path / "configs"
+    found: list[tuple[LaniLayout, Path]] = []
+    found += [("ciff", ciff)] if _annotation_sets(ciff) else []
+    found += [("drif", drif)] if _annotation_sets(drif) else []
+    found += [(_layout_of(path), path)] if _annotation_sets(path) else []
+    if not found:
+        raise FileNotFoundError(
+            f"no LANI annotations in {path}, {drif} or {ciff}: expected {_EXPECTED}; give drif's data folder (its "
+            "config_dir) or CIFF's repository"
+        )
+    if len(found) > 1:
+        folders = " and ".join(str(folder) for _, folder in found)
+        raise ValueError(f"{path}: got annotations in {folders}, expected one corpus; give one of these folders")
+    return found[0]
+
+
+def _find_source(path: Path) -> tuple[_Source, list[Repair]]:
+    layout, folder = _find_folder(path)
+    sets = _annotation_sets(folder)
+    if path.is_file():
+        sets.sort(key=lambda one: path not in [file for _, file in one.files])  # the set that the user named, first
+        if not sets or path not in [file for _, file in sets[0].files]:
+            raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
+    resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
+    left_out = tuple(file for other in sets[1:] for _, file in other.files)
+    return _Source(layout, sets[0], left_out, resources), repairs
+
+
+def _find_resources(folder: Path, set_name: str) -> tuple[Path, list[Repair]]:
+    """Where CIFF's environment files lie: its experiment's resources_dir, or beside the annotations."""
+    numbers = [_LOCALMOVES.fullmatch(path.name) for path in folder.iterdir()]
+    configs = sorted((match[1] == set_name, int(match[1]), match[0]) for match in numbers if match)
+    if not configs:
+        return folder, []
+    config = folder / configs[-1][2]
+    content = read_json(config, "config_localmoves_6000.json")
+    named = content.get("resources_dir") if isinstance(content, dict) else None
+    if not isinstance(named, str):
+        raise ValueError(f"{config}: resources_dir: got {named!r}, expected a folder; correct the file or remove it")
+    # CIFF runs in its repository's root, two folders up.
+    for candidate in (folder.resolve().parent.parent / named, folder / named):
+        if candidate.is_dir():
+            return candidate, []
+    return folder, [Repair(config.name, f"resources_dir: no folder {named}, looked for environments in {folder}")]
+
+
+def _read_entries(annotations: _AnnotationSet) -> tuple[list[_Entry], list[Refusal]]:
+    entries: list[_Entry] = []
+    refusals: list[Refusal] = []
+    for split, path in annotations.files:
+        content = read_json(path, path.name)
+        if split is not None:
+            entries += _entries_of(path, path.name, split, content)
+            continue
+        if not isinstance(content, dict):
+            raise ValueError(f"{path}: got a JSON {type(content).__name__}, expected an object of train, dev and test")
+        for name in SPLITS:
+            if name in content:
+                entries += _entries_of(path, f"{path.name}, {name}", name, content[name])
+        kind = "unknown split"
+        reason = f"{kind}: expected one of {', '.join(SPLITS)}"
+        refusals += [Refusal(f"{path.name}, {name}", reason, kind) for name in content if name not in SPLITS]
+    return entries, refusals
+
+
+def _entries_of(path: Path, where: str, split: Split, content: Any) -> list[_Entry]:
+    if not isinstance(content, list):
+        raise ValueError(f"{path}: {split}: got a JSON {type(content).__name__}, expected a list of records")
+    return [_Entry(where, split, index, record) for index, record in enumerate(content)]
+
+
+def _named_file(source: _Source, record: dict[str, Any], key: str, what: str) -> Path:
+    name = record.get(key)
+    if not isinstance(name, str) or not name:
+        raise Unusable(f"no {what} file", f"{key}: got {name!r:.60}, expected a file under {source.resources}")
+    return source.resources / name
+
+
+def _environment_files(source: _Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
+    """The files of a record's field and of its route."""
+    if source.layout == "ciff":
+        field_file = _named_file(source, record, "config_file", "environment")
+        return field_file, _named_file(source, record, "path_file", "path")
+    # What a person flew takes precedence over what the person was shown.
+    flown = source.resources / "anno_paths" / f"anno_curve_{environment}.json"
+    shown = source.resources / "paths" / f"random_curve_{environment}.json"
+    field_file = source.resources / "configs" / f"random_config_{environment}.json"
+    return field_file, flown if flown.exists() else shown
+
+
+Read = TypeVar("Read")
+
+
+def _read_or_refuse(reader: Callable[[Path], Read], path: Path, what: str) -> Read:
+    try:
+        return reader(path)
+    except FileNotFoundError as error:
+        raise Unusable(f"no {what} file", str(error)) from None
+    except (ValueError, OSError) as error:
+        raise Unusable(f"unusable {what} file", str(error)) from None
+
+
+@dataclass
+class _Intake:
+    """What has been read so far."""
+
+    source: _Source
+    segments: dict[Split, list[Segment]]
+    refusals: list[Refusal]
+    repairs: list[Repair]
+    layouts: dict[Path, Layout] = field(default_factory=dict)
+    homes: dict[int, tuple[Split, Layout]] = field(default_factory=dict)
+    """Split and field of each environment with a segment in the corpus."""
+    num_places: Counter[int] = field(default_factory=Counter)
+    """Segments, used or not, of each environment."""
+
+    def take(self, entry: _Entry) -> None:
+        """Add a record's segments, or the reasons why not."""
+        where = f"{entry.file}, record {entry.index}"
+        try:
+            if not isinstance(entry.content, dict):
+                raise Unusable("not an object", f"got a JSON {type(entry.content).__name__}")
+            environment = environment_number(entry.content)
+            where = f"{entry.file}, environment {environment}"
+            tasks = list(self._tasks(entry, environment, where))
+        except Unusable as error:
+            self.refusals.append(Refusal(where, str(error), error.kind))
+            return
+        first = self.num_places[environment]
+        self.num_places[environment] += len(tasks)
+        for place, task in enumerate(tasks, start=first):
+            if isinstance(task, Unusable):
+                self.refusals.append(Refusal(f"{where}, segment {place}", str(task), task.kind))
+            else:
+                self.homes.setdefault(environment, (entry.split, task.layout))
+                self.segments[entry.split].append(Segment(environment, place, task))
+
+    def _tasks(self, entry: _Entry, environment: int, where: str) -> Iterator[Task | Unusable]:
+        paragraph = read_paragraph(entry.content)
+        field_file, route_file = _environment_files(self.source, entry.content, environment)
+        layout = self._layout(environment, entry.split, field_file)
+        route: Points = _read_or_refuse(read_route, route_file, "path")
+        if not len(route):
+            raise Unusable("unusable path file", f"{route_file}: got no points")
+        if paragraph.repair:
+            self.repairs.append(Repair(where, paragraph.repair))
+        return cut(paragraph, layout, route_in_metres(route, paragraph.starts[0, :2]))
+
+    def _layout(self, environment: int, split: Split, path: Path) -> Layout:
+        """The field, the same object for all segments in it."""
+        home, known = self.homes.get(environment, (split, None))
+        if home != split:
+            raise Unusable(
+                "environment in two splits",
+                f"environment {environment} is in {home} already; fields seen in training must not be scored",
+            )
+        if path not in self.layouts:
+            self.layouts[path] = _read_or_refuse(read_layout, path, "environment")
+        if known is not None and known != self.layouts[path]:
+            raise Unusable("another field with the same id", f"{path} differs from an earlier record's")
+        return self.layouts[path] if known is None else known
+
+
+def import_lani(path: Path | str, progress: Callable[[list[Any]], Iterable[Any]] = iter) -> Import:
+    """The LANI corpus at a path: drif's data folder or its `configs`, CIFF's repository or its `data/nav_drone`.
+
+    Of several sets of annotations the latest is read; the path of an annotation file chooses its set. `progress` wraps
+    the list of records. Raises FileNotFoundError or ValueError where there is no corpus to read.
+    """
+    path = Path(path)
+    source, repairs = _find_source(path)
+    entries, refusals = _read_entries(source.annotations)
+    intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs)
+    for entry in progress(entries):
+        intake.take(entry)
+    # A paragraph's segments follow each other, even when its records do not.
+    splits = {
+        split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))
+        for split, segments in intake.segments.items()
+        if segments
+    }
+    name = "-".join(filter(None, ("lani", source.annotations.name)))
+    files = tuple(file for _, file in source.annotations.files)
+    result = Import(
+        source.layout,
+        Corpus(name, splits),
+        tuple(intake.refusals),
+        tuple(intake.repairs),
+        files,
+        source.left_out,
+        len(entries),
+    )
+    if not splits:
+        reasons = "; ".join(f"{count} x {kind}" for kind, count in result.count_refusals()[:3]) or "there are none"
+        example = f" (first: {result.refusals[0].record}: {result.refusals[0].reason})" if result.refusals else ""
+        raise ValueError(
+            f"{path}: none of {len(entries)} records in {', '.join(file.name for file in files)} could be used: "
+            f"{reasons}{example}"
+        )
+    return result

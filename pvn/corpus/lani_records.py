@@ -1,0 +1,266 @@
+"""One LANI annotation record: read, its units found out, cut into tasks along the path of its field.
+
+A record is a paragraph: parallel lists with one entry a segment. Its positions are Unity units (225 to 275 across the
+field) where a person flew, config units (0 to 1000) in drif's synthetic set; nothing in the file says which. What
+cannot be used is `Unusable`, with the reason, and never spoils its neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.world.landmarks import METRES_PER_CONFIG
+from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.task import Task
+
+UNITY_ORIGIN = 225.0
+"""Unity coordinate of the field's west and south edges; a Unity unit is a metre."""
+MAX_OFFSET = 2.0
+"""How far a segment's start and end may lie from the path's points they belong to, metres: people follow the path they
+are shown that closely."""
+MARGIN = 1.0
+"""How far outside the field a start, an end or a path may be, metres."""
+SAME_POINT = 1e-3
+"""Points closer than this are one point, metres: a person turning in place leaves runs of them."""
+MIN_STEPS = 2
+"""Path steps of the shortest segment used; the authors skip shorter ones everywhere."""
+
+Points = npt.NDArray[np.float64]
+
+_COORDINATES = ("start_x", "start_z", "start_rot", "end_x", "end_z")
+
+
+class Unusable(ValueError):
+    """A record or segment that cannot be used: a kind to count by, and the particulars."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(f"{kind}: {detail}" if detail else kind)
+        self.kind = kind
+
+
+@dataclass(frozen=True, eq=False)
+class Paragraph:
+    """One record, metres and radians, field frame; S segments."""
+
+    instructions: tuple[Any, ...]
+    """As they stand, (S,)."""
+    coordinates: tuple[tuple[Any, ...], ...]
+    """As they stand, (S, 5): start_x, start_z, start_rot, end_x, end_z."""
+    starts: Points
+    """(S, 3): x, y, yaw; NaN where the record has no number."""
+    ends: Points
+    """(S, 2): x, y."""
+    is_turning: tuple[bool, ...]
+    """(S,): whether the person only turned in place."""
+    repair: str
+    """What was put right in reading it; mostly empty."""
+
+
+def environment_number(record: dict[str, Any]) -> int:
+    """The record's environment, which LANI writes as a string and CIFF's synthetic set as a number."""
+    value = record.get("id")
+    text = str(value) if type(value) is int else value.strip() if isinstance(value, str) else ""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise Unusable("no environment number", f'id: got {reprlib.repr(value)}, expected a number such as "12" or 12')
+    return int(text)
+
+
+def _parallel(record: dict[str, Any], key: str, length: int) -> list[Any]:
+    values = record.get(key)
+    if not isinstance(values, list):
+        raise Unusable("missing list", f"{key}: got {reprlib.repr(values)}, expected a list of {length} values")
+    if len(values) != length:
+        raise Unusable(
+            "lists of unequal length", f"{key}: got {len(values)} values, expected {length} as in instructions"
+        )
+    return values
+
+
+def _moves(record: dict[str, Any], length: int) -> list[str]:
+    """One text of F, L and R a segment; none in drif's synthetic set."""
+    if record.get("moves", []) == []:
+        return []
+    moves = _parallel(record, "moves", length)
+    if not all(isinstance(move, str) for move in moves):
+        raise Unusable("moves are not texts", f'moves: got {reprlib.repr(moves)}, expected texts such as "FFLF"')
+    return moves
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_in_unity_field(values: Points) -> npt.NDArray[np.bool_]:
+    offset = values - UNITY_ORIGIN
+    return (offset >= -MARGIN) & (offset <= FIELD_SIZE + MARGIN)
+
+
+def _is_unity(values: Points, has_moves: bool) -> bool:
+    """Whether positions are Unity units: by their range where that tells, by the record's moves where it does not.
+
+    Positions that all lie in 225..275 would be a patch of 2.5 m in config units, smaller than any paragraph; if most
+    lie outside, they are config units. Between these, a few may be slips, and a few may be there by chance.
+    """
+    values = values[np.isfinite(values)]
+    share = _is_in_unity_field(values).mean() if len(values) else 0.5
+    if share == 1:
+        return True
+    return has_moves and bool(share >= 0.5)
+
+
+def _to_metres(values: Points, is_unity: bool) -> Points:
+    return values - UNITY_ORIGIN if is_unity else values * METRES_PER_CONFIG
+
+
+def read_paragraph(record: dict[str, Any]) -> Paragraph:
+    """The record's lists in metres; numbers that are none become NaN, and are refused segment by segment."""
+    if record.get("valid", True) is not True:
+        raise Unusable("marked as not valid", f"valid: got {reprlib.repr(record['valid'])}, expected true")
+    instructions = record.get("instructions")
+    if not isinstance(instructions, list) or not instructions:
+        raise Unusable("no instructions", f"instructions: got {reprlib.repr(instructions)}, expected a list of texts")
+    moves = _moves(record, len(instructions))
+    columns = [_parallel(record, key, len(instructions)) for key in _COORDINATES]
+    numbers = np.array([[_number(value) for value in column] for column in columns]).T  # (S, 5)
+    positions = numbers[:, [0, 1, 3, 4]]
+    is_unity = _is_unity(positions, bool(moves))
+    repair = ""
+    if is_unity != bool(moves):
+        said, found = ("Unity", "config") if moves else ("config", "Unity")
+        repair = f"moves say that positions are {said} units, their range that they are {found} units: read as {found}"
+    metres = _to_metres(positions, is_unity)
+    # Unity counts degrees clockwise from north.
+    yaw = [
+        math.remainder(math.pi / 2 - math.radians(rot), 2 * math.pi) if math.isfinite(rot) else math.nan
+        for rot in numbers[:, 2].tolist()
+    ]
+    return Paragraph(
+        instructions=tuple(instructions),
+        coordinates=tuple(zip(*columns, strict=True)),
+        starts=np.column_stack([metres[:, :2], yaw]),
+        ends=metres[:, 2:],
+        is_turning=tuple("F" not in move for move in moves or ["F"] * len(instructions)),
+        repair=repair,
+    )
+
+
+def route_in_metres(route: Points, start: Points) -> Points:
+    """A route (P, 2) that was read as config units, in metres; `start` (2,) is where its paragraph starts.
+
+    CIFF's synthetic paths are Unity units. Such a route lies in 225..275 throughout; one in config units could only if
+    it stayed within 2.5 m, so the paragraph's start decides between them.
+    """
+    values = route / METRES_PER_CONFIG
+    if not _is_in_unity_field(values).all():
+        return route
+    from_unity = _to_metres(values, is_unity=True)
+    return route if math.dist(route[0], start) < math.dist(from_unity[0], start) else from_unity
+
+
+def _nearest(route: Points, place: Points, begin: int, may_stay: bool) -> tuple[int, float]:
+    """Index and distance of the route's point nearest to a place, from `begin` on.
+
+    Of points equally near the first is taken, so that a run of turning in place opens the next segment, as in the
+    authors' data. A path that comes by its beginning again is a round: only a person who turned in place stayed there.
+    """
+    distances = np.hypot(*(route[begin:] - place).T)
+    tied = np.flatnonzero(distances <= distances.min() + SAME_POINT)
+    has_left = np.hypot(*(route[begin:] - route[begin]).T) > SAME_POINT
+    if not may_stay and has_left.any():
+        later = tied[tied >= has_left.argmax()]
+        tied = later if len(later) else tied
+    return begin + int(tied[0]), float(distances[tied[0]])
+
+
+def _without_runs(points: Points) -> Points:
+    """The points, each run of duplicates once; the last point is kept to the bit, since it is the goal."""
+    kept = [points[-1]]
+    for point in points[-2::-1]:
+        if math.dist(point, kept[-1]) > SAME_POINT:
+            kept.append(point)
+    return np.array(kept[::-1])
+
+
+def _check_inside(name: str, points: Points) -> None:
+    outside = np.maximum(-points, points - FIELD_SIZE).max(axis=-1)
+    if outside.max() > MARGIN:
+        x, y = points[outside.argmax()].tolist()
+        raise Unusable(
+            "outside the field",
+            f"{name}: got ({x:.2f}, {y:.2f}) m, expected at most {MARGIN:g} m outside 0 to {FIELD_SIZE:g}",
+        )
+
+
+def _check_places(paragraph: Paragraph, row: int) -> None:
+    start, end = paragraph.starts[row], paragraph.ends[row]
+    if not (np.isfinite(start).all() and np.isfinite(end).all()):
+        got = ", ".join(map(reprlib.repr, paragraph.coordinates[row]))
+        raise Unusable("coordinates that are no numbers", f"{', '.join(_COORDINATES)}: got {got}, expected finite ones")
+    _check_inside("start", start[None, :2])
+    _check_inside("end", end[None])
+
+
+def _check_offset(name: str, offset: float) -> None:
+    if offset > MAX_OFFSET:
+        raise Unusable(
+            f"{name} far from the path", f"got {offset:.2f} m from its point, expected at most {MAX_OFFSET:g} m"
+        )
+
+
+def _instruction(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unusable("instruction is no text", f"got {reprlib.repr(value)}, expected a text")
+    if not any(letter.isalnum() for letter in value):
+        raise Unusable("empty instruction", f"got {reprlib.repr(value)}, expected words")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Unusable("instruction is no text", f"got {reprlib.repr(value)}, half a character") from None
+    return value.strip()
+
+
+def _task(paragraph: Paragraph, row: int, layout: Layout, path: Points) -> Task:
+    start = paragraph.starts[row]
+    instruction = _instruction(paragraph.instructions[row])
+    _check_offset("start", math.dist(start[:2], path[0]))
+    points = _without_runs(path)
+    if len(path) <= MIN_STEPS or len(points) < 2:
+        raise Unusable("fewer than 2 path steps", f"got {len(path) - 1}, the authors skip such segments")
+    _check_inside("path", points)
+    x, y, yaw = start.tolist()
+    return Task(layout, (x, y, yaw), points, instruction)
+
+
+def cut(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Task | Unusable]:
+    """The paragraph's segments in order, each a task or the reason why not; route (P, 2), metres.
+
+    A segment's path runs from where the one before ended to the route's point nearest to its own end. Where the one
+    before has no usable end, it runs from the point nearest to its own start.
+    """
+    begin, is_begin_known = 0, True
+    for row, (start, end) in enumerate(zip(paragraph.starts[:, :2], paragraph.ends, strict=True)):
+        was_begin_known, is_begin_known = is_begin_known, False
+        try:
+            _check_places(paragraph, row)
+            if not was_begin_known:
+                index, offset = _nearest(route, start, begin, may_stay=True)
+                begin = index if offset <= MAX_OFFSET else begin
+            index, offset = _nearest(route, end, begin, paragraph.is_turning[row])
+            _check_offset("end", offset)
+            path = route[begin : index + 1]
+            begin, is_begin_known = index, True
+            yield _task(paragraph, row, layout, path)
+        except Unusable as reason:
+            yield reason

@@ -1,0 +1,136 @@
+"""A field as a planner of paths needs it: discs to keep out of, and the lake's shore."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from pvn.world.lakes import LAKE_CELLS
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.solids import horizontal_extent
+
+Points = npt.NDArray[np.float64]
+CELL = FIELD_SIZE / LAKE_CELLS
+EDGE = 1.5
+"""Paths keep this far inside the fences, metres."""
+AIR = 0.4
+"""Paths keep this far from landmarks' solids, metres."""
+SHORE_ANGLES = 72
+
+
+@functools.cache
+def solid_extent(name: str) -> float:
+    """Largest distance of a class's solids from its centre, metres, at scale one."""
+    return horizontal_extent(LANDMARK_CLASSES[name].solids)
+
+
+@dataclass(frozen=True, eq=False)
+class Lake:
+    """The one lake of a field."""
+
+    centre: Points
+    """Mean of its cells (2,), field frame, metres."""
+    shore: Points
+    """Centres (K, 2) of its outermost cells."""
+    reach: Points
+    """Distance (72,) from the centre to the farthest water in each direction, every five degrees from +x."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What stands in the way and what can be flown to; lengths in metres, field frame."""
+
+    layout: Layout
+    centres: Points
+    """Landmarks' centres (N, 2)."""
+    radii: Points
+    """Their clearance radii (N,)."""
+    solids: Points
+    """Radii (N,) of the discs their solids fill."""
+    lake: Lake | None
+    """None without water, and with two lakes, which a listener could not tell apart."""
+
+    @staticmethod
+    def of(layout: Layout) -> Scene:
+        """The scene of a layout."""
+        marks = layout.landmarks
+        return Scene(
+            layout,
+            np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2),
+            np.array([mark.radius for mark in marks]),
+            np.array([solid_extent(mark.name) * mark.scale for mark in marks]),
+            _find_lake(layout.lake),
+        )
+
+
+@numba.njit(cache=True)
+def _count_lakes(water):
+    """Number of connected lakes; more than one counts as two."""
+    size = len(water)
+    waits = np.empty((size * size, 2), np.int64)
+    is_seen = np.zeros_like(water)
+    count = 0
+    for seed_x in range(size):
+        for seed_y in range(size):
+            if not water[seed_x, seed_y] or is_seen[seed_x, seed_y]:
+                continue
+            count += 1
+            if count == 2:
+                return count
+            waits[0, 0], waits[0, 1], num_waiting = seed_x, seed_y, 1
+            is_seen[seed_x, seed_y] = True
+            while num_waiting:
+                num_waiting -= 1
+                x, y = waits[num_waiting]
+                for step_x, step_y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+                    to_x, to_y = x + step_x, y + step_y
+                    if 0 <= to_x < size and 0 <= to_y < size and water[to_x, to_y] and not is_seen[to_x, to_y]:
+                        is_seen[to_x, to_y] = True
+                        waits[num_waiting, 0], waits[num_waiting, 1] = to_x, to_y
+                        num_waiting += 1
+    return count
+
+
+def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
+    if _count_lakes(water) != 1:
+        return None
+    cells = (np.argwhere(water) + 0.5) * CELL
+    inner = np.zeros_like(water)
+    inner[1:-1, 1:-1] = water[:-2, 1:-1] & water[2:, 1:-1] & water[1:-1, :-2] & water[1:-1, 2:]
+    shore = (np.argwhere(water & ~inner).astype(np.float64) + 0.5) * CELL
+    centre = cells.mean(axis=0)
+    offsets = shore - centre
+    angles = np.arctan2(offsets[:, 1], offsets[:, 0])
+    distances = np.hypot(offsets[:, 0], offsets[:, 1])
+    directions = np.arange(SHORE_ANGLES) * (2 * math.pi / SHORE_ANGLES)
+    gap = np.abs((angles[None] - directions[:, None] + math.pi) % (2 * math.pi) - math.pi)
+    reach = np.where(gap < math.radians(12), distances[None], 0.0).max(axis=1)
+    return Lake(centre, shore, reach)
+
+
+@numba.njit(cache=True)
+def shore_distance(x, y, shore):
+    """Metres from a point to the nearest of the shore's cells (K, 2)."""
+    nearest = 1e9
+    for cell in range(len(shore)):
+        nearest = min(nearest, math.hypot(x - shore[cell, 0], y - shore[cell, 1]))
+    return max(nearest - 0.5 * CELL, 0.0)
+
+
+@numba.njit(cache=True)
+def is_clear(points, centres, solids):
+    """Whether points (P, 2) keep inside the fences and out of the landmarks' solids."""
+    for point in range(len(points)):
+        x, y = points[point]
+        if not (EDGE <= x <= FIELD_SIZE - EDGE and EDGE <= y <= FIELD_SIZE - EDGE):
+            return False
+        for mark in range(len(centres)):
+            if math.hypot(x - centres[mark, 0], y - centres[mark, 1]) < solids[mark] + AIR:
+                return False
+    return True

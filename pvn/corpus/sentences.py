@@ -1,0 +1,68 @@
+"""Sentences: a phrase filled with references, now and then with a slip of the fingers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+_SLOT = re.compile(r"\{([A-Z])\}")
+_WORD = re.compile(r"[a-z]+")
+_MUST_BE_RIGHT = frozenset(
+    "left right front behind between before after around clockwise counterclockwise anticlockwise quarter half full "
+    "white yellow through toward towards until opposite".split()
+)
+LEAST_LETTERS, LEAST_LETTERS_IN_REFERENCE = 5, 7
+"""A slip in a shorter word would make it unreadable, or another word."""
+
+
+def _slip_in_word(word: str, generator: np.random.Generator) -> str:
+    """A word with two letters swapped, one left out or one typed twice, never at its ends."""
+    place = int(generator.integers(1, len(word) - 2))
+    match int(generator.integers(3)):
+        case 0:
+            return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+        case 1:
+            return word[:place] + word[place + 1 :]
+        case _:
+            return word[:place] + word[place] + word[place:]
+
+
+def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list[tuple[str, bool]]:
+    """The parts of a sentence, each with whether it is a reference, with one slip in one of them."""
+    articles = [place for place, (text, is_reference) in enumerate(parts) if is_reference and text.startswith("the ")]
+    words = [
+        (place, match)
+        for place, (text, is_reference) in enumerate(parts)
+        for match in _WORD.finditer(text)
+        if len(match[0]) >= (LEAST_LETTERS_IN_REFERENCE if is_reference else LEAST_LETTERS)
+        and match[0] not in _MUST_BE_RIGHT
+    ]
+    parts = list(parts)
+    if articles and (not words or generator.random() < 0.4):
+        place = articles[int(generator.integers(len(articles)))]
+        parts[place] = (parts[place][0].removeprefix("the "), True)
+    elif words:
+        place, match = words[int(generator.integers(len(words)))]
+        text, is_reference = parts[place]
+        slipped = text[: match.start()] + _slip_in_word(match[0], generator) + text[match.end() :]
+        parts[place] = (slipped, is_reference)
+    return parts
+
+
+def fill(say: str, references: dict[str, str], noise: float, generator: np.random.Generator) -> str:
+    """The sentence: each slot's reference in its place, and with chance `noise` one slip.
+
+    A slip is a dropped article or a typing error. Errors spare words that decide where to fly (left, between, colours)
+    and short words; in references only long words suffer, so that they can still be read.
+    """
+    pieces = _SLOT.split(say)  # text, slot, text, slot, ..., text
+    parts = [(references[text], True) if place % 2 else (text, False) for place, text in enumerate(pieces)]
+    if generator.random() < noise:
+        parts = _slip(parts, generator)
+    sentence = "".join(text for text, _ in parts)
+    # Someone who begins sentences with capitals begins this one with a capital too.
+    is_proper = any(
+        character.isupper() for character in say.replace("{", "").translate({ord(s): None for s in "ABCFW}"})
+    )
+    return sentence[0].upper() + sentence[1:] if is_proper and say.startswith("{") else sentence

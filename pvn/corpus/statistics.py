@@ -1,0 +1,114 @@
+"""Figures of a corpus beside those published for LANI."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pvn.corpus.flight import Policy, fly, simulator_for
+from pvn.corpus.pilots import Average, Stop
+from pvn.corpus.segments import Corpus, Segment
+from pvn.corpus.vocabulary import tokenise
+from pvn.simulator.simulator import SimulatorConfig
+from pvn.world.task import SUCCESS_M
+
+LANI: dict[str, float] = {
+    "segments": 27_965,
+    "paragraphs": 6_000,
+    "segments_per_paragraph": 4.7,
+    "tokens_per_segment": 12.1,
+    "vocabulary": 2_292,
+    "start_goal_mean_m": 15.8,
+    "start_goal_median_m": 14.8,
+    "landmarks_least": 6,
+    "landmarks_most": 13,
+    "stop_success_percent": 5.72,
+    "average_success_percent": 16.43,
+}
+"""Published for LANI (paper; distances and success on its test split)."""
+PHENOMENA: dict[str, re.Pattern[str]] = {
+    name: re.compile(rf"\b(?:{words})\b")
+    for name, words in {
+        "co-reference": r"it|its|itself|they|them|that one|this one|the other one|the same|both",
+        "temporal order": r"then|once|after|before|until|till|untill|untl|when|as soon as|while|first|next|"
+        r"finally|afterwards?",
+        "trajectory shape": r"straight|curv\w+|circle|arc\w*|loop\w*|orbit\w*|bend|hug\w*|weav\w+|swing\w*|lap|ring|"
+        r"around|round|half ?way|halfway|spiral|swerve|clockwise|counterclockwise|anticlockwise|wide|semicircle|thread",
+        "spatial relation": r"left|right|front|behind|between|beside|alongside|next to|near|past|beyond|far side|"
+        r"near side|close to|by|side|opposite|in the middle|gap|ahead",
+    }.items()
+}
+"""Words by which a linguistic phenomenon is counted in the cleaned text."""
+MOST_FLOWN = 4_096
+
+
+def _success_percent(segments: Sequence[Segment], pilot: Policy) -> float:
+    tasks = [segment.task for segment in segments]
+    simulator = simulator_for(tasks, config=SimulatorConfig(quality="none"))
+    log = fly(simulator, tasks, pilot)
+    return 100.0 * float((log.has_stopped & (log.goal_distance(tasks) < SUCCESS_M)).float().mean())
+
+
+def _shares(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, float]:
+    shares = {name: float(np.mean([bool(words.search(text)) for text in texts])) for name, words in PHENOMENA.items()}
+    notes = [segment.annotation for segment in segments if segment.annotation is not None]
+    if notes:
+        shares["several landmarks"] = float(np.mean([len(note.meant) > 1 for note in notes]))
+    return shares
+
+
+def _annotated(segments: Sequence[Segment]) -> dict[str, Any]:
+    """What only a corpus of manoeuvres can tell."""
+    notes = [segment.annotation for segment in segments if segment.annotation is not None]
+    if not notes:
+        return {}
+    kinds = Counter(re.match(r"lake (?:pass|circle)|\w+", text)[0] for note in notes for text in note.manoeuvres)  # type: ignore[index]
+    return {
+        "manoeuvres": {kind: count / len(notes) for kind, count in kinds.most_common()},
+        "manoeuvres_per_segment": float(np.mean([len(note.manoeuvres) for note in notes])),
+        "ambiguous_share": float(np.mean([note.is_ambiguous for note in notes])),
+        "phrases": len({note.phrase for note in notes}),
+    }
+
+
+def measure_corpus(corpus: Corpus) -> dict[str, Any]:
+    """Figures of all splits together; distances and success are those of the test split, if there is one."""
+    segments = list(corpus)
+    if not segments:
+        raise ValueError("corpus: got no segments, expected some; make it again")
+    scored = corpus.splits.get("test", tuple(segments))[:MOST_FLOWN]
+    texts = [" ".join(tokenise(segment.task.instruction)) for segment in segments]
+    fields = {segment.environment: segment.task.layout for segment in segments}
+    landmarks = [len(layout.landmarks) for layout in fields.values()]
+    reach = [float(np.hypot(*(segment.task.path[-1] - segment.task.start[:2]))) for segment in scored]
+    lengths = [np.hypot(*np.diff(segment.task.path, axis=0).T).sum() for segment in segments]
+    return {
+        "name": corpus.name,
+        "splits": {
+            split: {
+                "segments": len(part),
+                "environments": len({segment.environment for segment in part}),
+                "unseen_share": float(np.mean([s.annotation is not None and not s.annotation.is_seen for s in part])),
+            }
+            for split, part in corpus.splits.items()
+        },
+        "segments": len(segments),
+        "paragraphs": len(fields),
+        "segments_per_paragraph": len(segments) / len(fields),
+        "tokens_per_segment": float(np.mean([len(text.split()) for text in texts])),
+        "vocabulary": len({word for text in texts for word in text.split()}),
+        "start_goal_mean_m": float(np.mean(reach)),
+        "start_goal_median_m": float(np.median(reach)),
+        "path_mean_m": float(np.mean(lengths)),
+        "landmarks_least": min(landmarks),
+        "landmarks_most": max(landmarks),
+        "landmarks_mean": float(np.mean(landmarks)),
+        "stop_success_percent": _success_percent(scored, Stop()),
+        "average_success_percent": _success_percent(scored, Average()),
+        "phenomena": _shares(segments, texts),
+        **_annotated(segments),
+    }
