@@ -24,7 +24,7 @@ class Fly:
     """Fly a tour through a random field and draw every flight."""
 
     seed: int = 0
-    """Which field and tour; the same seed gives the same flights."""
+    """Which field and paragraph; the same seed gives the same flights."""
     pilot: Pilot = "oracle"
     """Who flies: oracle follows the demonstrated path, stop stays, average flies straight on."""
     device: Device = "cpu"
@@ -41,14 +41,15 @@ class Fly:
         from rich.table import Table
 
         from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.corpus.meadow import sample_paragraph
         from pvn.corpus.oracle import Oracle
         from pvn.corpus.pilots import Average, Stop
         from pvn.simulator.simulator import SimulatorConfig
-        from pvn.world.task import SUCCESS_M, sample_tour
+        from pvn.world.task import SUCCESS_M
 
         console = Console()
         with console.status("compiling (the first time only) and flying"):
-            tasks = sample_tour(self.seed)
+            tasks = [segment.task for segment in sample_paragraph(self.seed)]
             policy = {"oracle": Oracle, "stop": Stop, "average": Average}[self.pilot]()
             config = SimulatorConfig(quality=self.quality)
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
@@ -97,7 +98,7 @@ class Field:
     """Draw a field from above, and what a drone sees on an oracle flight through it."""
 
     seed: int = 0
-    """Which random field, and which route through it."""
+    """Which random field, and which flights through it."""
     file: Path | None = None
     """Draw the field in this LANI environment file (random_config_N.json) instead of a random one."""
     out: Path | None = None
@@ -109,15 +110,15 @@ class Field:
         """Draw, and say where."""
         from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.app.saving import picture_path
+        from pvn.corpus.meadow import sample_paragraph
         from pvn.corpus.oracle import Oracle
         from pvn.world.lani import read_layout, write_layout
-        from pvn.world.task import sample_tour
 
         layout = None if self.file is None else read_layout(self.file)
         name = f"field_seed{self.seed}" if self.file is None else self.file.stem
         out = picture_path(self.out or Path(f"pictures/{name}.png"))
-        tour = sample_tour(self.seed, layout)
-        task = max(tour, key=lambda task: len(task.path))
+        tasks = [segment.task for segment in sample_paragraph(self.seed, layout)]
+        task = max(tasks, key=lambda task: len(task.path))
         log, frames = fly_with_frames([task], Oracle())
         draw_flight(out, task, log, frames, 0)
         print(f"{name}, {len(task.layout.landmarks)} landmarks: {out}")
@@ -325,8 +326,29 @@ class CorpusImport:
     """Folder for the corpus; it must not exist."""
 
     def run(self) -> None:
-        """Import, and say what could not be used."""
-        raise NotImplementedError
+        """Import, and say what could not be used and why."""
+        from pvn.app.progress import progress_over
+        from pvn.corpus.lani_import import import_lani
+        from pvn.corpus.store import check_new, write_corpus
+
+        check_new(self.out)
+        found = import_lani(self.path, lambda records: progress_over("paragraphs", records))
+        names = [str(file) for file in found.files]
+        write_corpus(found.corpus, self.out, {"layout": found.layout, "files": names})
+        for refusal in found.refusals:
+            print(f"not used: {refusal.record}: {refusal.reason}")
+        for repair in found.repairs:
+            print(f"mended: {repair.record}: {repair.what}")
+        for file in found.left_out:
+            print(f"not read, since a larger set of the same environments is there: {file}")
+        for kind, count in found.count_refusals():
+            print(f"not used in all: {count:,} x {kind}")
+        parts = ", ".join(f"{len(found.corpus[split]):,} {split}" for split in found.corpus.splits)
+        print(
+            f"{found.layout} layout, {found.num_records:,} paragraphs in {', '.join(names)}\n"
+            f"{len(found.corpus):,} segments ({parts}), {len(found.refusals):,} not used, "
+            f"{len(found.repairs):,} mended: {self.out}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

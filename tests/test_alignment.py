@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvn.corpus.alignment import Alignment, AlignmentConfig, align, near_classes, sensible_words
+from pvn.corpus.banks import Bank
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import PADDING, UNKNOWN, Vocabulary
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
@@ -301,7 +302,12 @@ def test_alignments_need_segments_and_sensible_thresholds():
 
 
 def test_a_word_is_sensible_if_people_call_the_class_by_it_and_it_says_something():
-    words = {"Apple": ("fruit", "the", "boat"), "Boat": ("apple", "little", "with"), "Gorilla": ("thing", "that")}
+    words = {
+        "Apple": ("fruit", "the", "boat"),
+        "Boat": ("apple", "little", "with"),
+        "Anvil": ("thing",),
+        "Jet": ("the",),
+    }
     vocabulary = Vocabulary.from_texts([word for group in words.values() for word in group])
     alignment = Alignment(
         vocabulary,
@@ -311,6 +317,13 @@ def test_a_word_is_sensible_if_people_call_the_class_by_it_and_it_says_something
     found = sensible_words(alignment)
     assert list(found) == list(LANDMARK_NAMES)
     assert {name: group for name, group in found.items() if group} == {"Apple": ("fruit",), "Boat": ("little",)}
+
+
+def test_a_reference_with_a_typo_makes_the_word_sensible_that_it_means():
+    bank = Bank("x", {"Banana": ("yellow bananna",)}, (), (), ())
+    rows = [(("Banana", "Apple"), "banana")] + [((), "go")] * 19
+    found = sensible_words(align(*corpus(*rows)), [bank])
+    assert (found["Banana"], found["Apple"]) == (("banana",), ())
 
 
 def test_plain_instructions_teach_a_sensible_word_for_every_class():

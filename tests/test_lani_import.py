@@ -340,6 +340,16 @@ def test_one_slip_in_a_record_does_not_change_its_units(tmp_path, record):
     assert "outside the field: start" in reasons(result)[0]
 
 
+def test_config_units_are_known_without_moves_even_where_most_would_fit_unitys(tmp_path):
+    points = [(250, 240), (250, 280), (250, 320)]
+    record = in_config_units(record_along(points, [0, 2], ["FF"])) | {"moves": []}
+    assert record["end_z"] == [pytest.approx(320)], "the other three lie in 225 to 275"
+    write_drif(tmp_path, train=[record], environments=())
+    put_environment(tmp_path / "configs", 12, route=route_of(points))
+    result = import_lani(tmp_path)
+    assert result.corpus.segment("12-0").task.goal == pytest.approx((12.5, 16.0)) and result.repairs == ()
+
+
 def test_a_path_that_would_fit_both_units_is_read_as_the_one_its_paragraph_starts_on(tmp_path):
     route = {"x_array": [230.0, 240.0, 250.0], "z_array": [250.0, 250.0, 250.0]}  # 1 m in config units, 20 m in Unity's
     metres = {"x": (11.5, 12.5), "z": (12.5, 12.5)}
@@ -758,7 +768,7 @@ def written_paragraph(paragraph, rot, is_unity):
     return record, route_of(np.repeat(route * 20, repeats, axis=0).tolist()), starts
 
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quick

@@ -61,6 +61,7 @@ def test_letters_beyond_ascii_stay_in_their_words():
         "döner",
         "stand",
     ]
+    assert tokenise("Straße") == ["straße"]
     assert tokenise("cafe\u0301") == tokenise("caf\u00e9"), "however the accent is encoded"
 
 
@@ -235,6 +236,11 @@ def test_equally_near_terms_are_told_apart_by_letters_then_by_frequency_then_by_
     assert merge_typos(["trun", "turn", "trunk"]) == {"trun": "trunk"}
 
 
+def test_the_slots_of_phrases_are_no_words():
+    assert {"fence", "lake", "barrel", "clockwise"} <= bundled_dictionary()
+    assert not {"b", "c", "f", "color"} & bundled_dictionary()
+
+
 # The vocabulary
 
 
@@ -259,6 +265,10 @@ def test_a_frequent_word_stands_for_itself_but_a_known_misspelling_never_does():
 def test_a_misspelling_with_nothing_near_is_a_word_like_any_other():
     assert Vocabulary.from_texts(repeated(barrel=1, foward=10)).terms == ("barrel", "foward")
     assert Vocabulary.from_texts(repeated(barrel=1, foward=9)).terms == ("barrel",)
+
+
+def test_a_typo_that_is_listed_needs_no_likeness():
+    assert Vocabulary(("phone",), (1,), {"fone": "phone"}, frozenset()).encode("phone, fone, foone") == [2, 2, UNKNOWN]
 
 
 def test_words_with_digits_are_no_ones_typo():

@@ -9,7 +9,7 @@ import numpy as np
 
 from pvn.corpus.guides import FENCES, SWEEPS
 from pvn.corpus.manoeuvres import Manoeuvre
-from pvn.corpus.scene import CELL, Points, Scene
+from pvn.corpus.scene import CELL, NARROWEST, WIDEST, Points, Scene
 from pvn.world.layout import FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}
@@ -75,7 +75,7 @@ def _is_between(piece: Piece, one: Points, other: Points, detail: str) -> bool:
     off = piece.points - middle
     distance = np.hypot(off[:, 0], off[:, 1])
     at = int(distance.argmin())
-    if not 7.0 <= width <= 20.0 or distance[at] > 1.5:
+    if not NARROWEST <= width <= WIDEST or distance[at] > 1.5:
         return False
     if detail == "stop":
         return bool(distance[-1] <= 1.5)

@@ -110,7 +110,7 @@ def between_landmarks(
     width = math.hypot(across[0], across[1])
     ahead = middle - (pose.x, pose.y)
     distance = math.hypot(ahead[0], ahead[1])
-    if not (7.0 <= width <= 20.0 and 5.0 < distance < 25.0):
+    if not 5.0 < distance < 25.0:
         return None
     if abs(ahead @ across) > 0.7 * width * distance:  # nearly along the line from one to the other: not a gap
         return None

@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from pvn.corpus.banks import Bank, Phrase
+from pvn.corpus.banks import Bank, Phrase, bundled_banks
 from pvn.corpus.manoeuvres import Manoeuvre
 from pvn.corpus.references import Lexicon, refer_to_all
 from pvn.corpus.scene import Scene
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.corpus.sentences import fill
-from pvn.corpus.tours import Do, Flight, fly_tour
+from pvn.corpus.tours import Choice, Do, Flight, fly_tour
 from pvn.corpus.vocabulary import tokenise
-from pvn.world.layout import sample_layout
+from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Task
 
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
@@ -38,6 +37,8 @@ HELD_OUT_SHARE = 0.2
 NOISE = 0.04
 HURRY_TOKENS = 10.0
 FIELDS_PER_JOB = 20
+TRIES_PER_FIELD, MOST_FIELDS = 10, 20
+"""Tours tried in a field, and fields tried, until one tour does not get stuck."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class Stock:
 
     phrases: dict[Do, tuple[Phrase, ...]]
     """For each list of manoeuvres, the phrases that say it."""
-    shares: npt.NDArray[np.float64]
-    """How often (D,) each list is tried, in the same order."""
+    choice: Choice
+    """How often each list is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def _stock(phrases: Iterable[Phrase]) -> Stock:
         if phrase.moves:  # turning on the spot alone is no flight; LANI leaves such segments out too
             groups[phrase.do].append(phrase)
     shares = np.array([len(group) * _weight(do) for do, group in groups.items()])
-    return Stock({do: tuple(group) for do, group in groups.items()}, shares / shares.sum())
+    return Stock({do: tuple(group) for do, group in groups.items()}, Choice(tuple(groups), shares / shares.sum()))
 
 
 def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[str]:
@@ -158,21 +159,27 @@ def _tell(
     annotation = Annotation(
         tuple(map(str, flight.do)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
     )
-    return fill(phrase.say, references, recipe.noise, generator), annotation
+    slips = np.random.default_rng(int(generator.integers(2**62)))  # apart, so that noise changes nothing else
+    return fill(phrase.say, references, recipe.noise, slips), annotation
 
 
-def make_paragraph(recipe: Recipe, field: Field) -> list[Segment]:
-    """The segments of one field; a field in which a tour gets stuck gives way to another."""
-    for attempt in range(100):
-        generator = np.random.default_rng((recipe.seed, field.environment, attempt))
-        scene = Scene.of(sample_layout(int(generator.integers(2**62))))
-        stocks = [recipe.seen if is_seen else recipe.unseen for is_seen in field.is_seen]
-        flights = fly_tour(scene, [(tuple(stock.phrases), stock.shares) for stock in stocks], generator)
+def make_paragraph(recipe: Recipe, field: Field, layout: Layout | None = None) -> list[Segment]:
+    """The segments of one field, a random one by default; a tour that gets stuck gives way to another."""
+    stocks = [recipe.seen if is_seen else recipe.unseen for is_seen in field.is_seen]
+    choices = [stock.choice for stock in stocks]
+    for attempt in range(TRIES_PER_FIELD * MOST_FIELDS):
+        trial, tour = divmod(attempt, TRIES_PER_FIELD)
+        if tour == 0:
+            layout_seed = np.random.default_rng((recipe.seed, field.environment, trial)).integers(2**62)
+            scene = Scene.of(sample_layout(int(layout_seed)) if layout is None else layout)
+        generator = np.random.default_rng((recipe.seed, field.environment, trial, tour))
+        flights = fly_tour(scene, choices, generator) if len(scene.centres) else None
         if flights is not None:
             break
     else:
         raise ValueError(
-            "banks: got phrases for which no tour could be flown in 100 fields; add phrases that fly to things"
+            f"no tour of {len(stocks)} flights could be found in {attempt + 1} tries; expected landmarks with room "
+            "between them and phrases that fly to them; add landmarks or phrases"
         )
     segments = []
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
@@ -180,6 +187,12 @@ def make_paragraph(recipe: Recipe, field: Field) -> list[Segment]:
         task = Task(scene.layout, flight.start, flight.path()[0], instruction)
         segments.append(Segment(field.environment, place, task, annotation))
     return segments
+
+
+def sample_paragraph(seed: int, layout: Layout | None = None) -> list[Segment]:
+    """Five segments in a random field, or in a given one, told in the bundled banks' phrases."""
+    recipe = make_recipe(bundled_banks(), seed, 0.0, is_all_unseen=True)
+    return make_paragraph(recipe, Field(0, (False,) * 5), layout)
 
 
 def _make_paragraphs(recipe: Recipe, fields: Sequence[Field]) -> list[Segment]:

@@ -21,6 +21,8 @@ EDGE = 1.5
 """Paths keep this far inside the fences, metres."""
 AIR = 0.4
 """Paths keep this far from landmarks' solids, metres."""
+NARROWEST, WIDEST = 7.0, 20.0
+"""Distances of two landmarks that one can be between, metres."""
 SHORE_ANGLES = 72
 
 
@@ -53,6 +55,8 @@ class Scene:
     """Their clearance radii (N,)."""
     solids: Points
     """Radii (N,) of the discs their solids fill."""
+    pairs: npt.NDArray[np.int64]
+    """Landmarks (M, 2) with a gap between them that one can fly through, each pair both ways round."""
     lake: Lake | None
     """None without water, and with two lakes, which a listener could not tell apart."""
 
@@ -60,11 +64,14 @@ class Scene:
     def of(layout: Layout) -> Scene:
         """The scene of a layout."""
         marks = layout.landmarks
+        centres = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
+        apart = np.hypot(*(centres[:, None] - centres[None]).transpose(2, 0, 1))
         return Scene(
             layout,
-            np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2),
+            centres,
             np.array([mark.radius for mark in marks]),
             np.array([solid_extent(mark.name) * mark.scale for mark in marks]),
+            np.argwhere((apart >= NARROWEST) & (apart <= WIDEST)),
             _find_lake(layout.lake),
         )
 

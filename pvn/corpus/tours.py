@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,7 @@ ON_THE_SPOT = math.radians(60)
 """A person who has to turn by more than this turns before flying on."""
 FAR = 22.0
 """Landmarks further away are not spoken of, metres."""
-TRIES_PER_FLIGHT = 150
+TRIES_AHEAD, TRIES_TURNING = 60, 60
 TRIES_PER_LIST = 2
 TRIES_PER_MANOEUVRE = 12
 LEAST_PATH = 4.0
@@ -73,9 +74,9 @@ class Flight:
         return np.concatenate(parts), tuple(stops)
 
 
-def _bearings(scene: Scene, pose: Pose) -> npt.NDArray[np.float64]:
-    """Directions (N,) of the landmarks off the heading, radians, left positive."""
-    off = scene.centres - (pose.x, pose.y)
+def _bearings(places: Points, pose: Pose) -> npt.NDArray[np.float64]:
+    """Directions (N,) of places (N, 2) off the heading, radians, left positive."""
+    off = places - (pose.x, pose.y)
     return (np.arctan2(off[:, 1], off[:, 0]) - pose.heading + math.pi) % (2 * math.pi) - math.pi
 
 
@@ -94,8 +95,10 @@ class _Planner:
             return [bound]
         free = [mark for mark in range(len(self.scene.centres)) if mark not in self.meant.values()]
         if manoeuvre.kind == "between":
-            return [(one, other) for one in free for other in free if one != other]
-        bearing = np.abs(_bearings(self.scene, self.pose))
+            middles = self.scene.centres[self.scene.pairs].mean(axis=1)
+            ahead = self.scene.pairs[np.abs(_bearings(middles, self.pose)) < limit].tolist()
+            return [(one, other) for one, other in ahead if one in free and other in free]
+        bearing = np.abs(_bearings(self.scene.centres, self.pose))
         if manoeuvre.kind == "face":
             return [(mark,) for mark in free if bearing[mark] > math.radians(42)]
         if manoeuvre.kind == "until":
@@ -124,11 +127,7 @@ class _Planner:
             case "circle":
                 return guides.around_landmark(scene, pose, marks[0], side, detail.split()[1], generator)
             case "between":
-                middle = (scene.centres[marks[0]] + scene.centres[marks[1]]) / 2
-                is_ahead = self._is_ahead(middle, limit)
-                return (
-                    guides.between_landmarks(scene, pose, (marks[0], marks[1]), detail, generator) if is_ahead else None
-                )
+                return guides.between_landmarks(scene, pose, (marks[0], marks[1]), detail, generator)
             case "toward":
                 return guides.towards_landmark(scene, pose, marks[0], generator)
             case "until":
@@ -251,20 +250,34 @@ def _try_list(
     return None
 
 
-def fly_tour(
-    scene: Scene,
-    choices: Sequence[tuple[Sequence[Do], npt.NDArray[np.float64]]],
-    generator: np.random.Generator,
-) -> list[Flight] | None:
-    """Flights one after the other, one for each of `choices`; None if the tour gets stuck.
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The lists of manoeuvres a flight may be."""
 
-    A choice is the lists of manoeuvres a flight may be, and how often (D,) each is tried.
-    """
+    dos: tuple[Do, ...]
+    shares: npt.NDArray[np.float64]
+    """How often (D,) each is tried."""
+
+    def draw(self, generator: np.random.Generator) -> Iterator[Do]:
+        """Lists to try one after the other; the last ones begin with a turn, for there may be nothing ahead."""
+        for place in generator.choice(len(self.dos), TRIES_AHEAD, p=self.shares).tolist():
+            yield self.dos[place]
+        turns = self._turns
+        for place in generator.choice(turns, TRIES_TURNING).tolist() if len(turns) else ():
+            yield self.dos[place]
+
+    @functools.cached_property
+    def _turns(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero([IS_ON_THE_SPOT[do[0].kind] for do in self.dos])
+
+
+def fly_tour(scene: Scene, choices: Sequence[Choice], generator: np.random.Generator) -> list[Flight] | None:
+    """Flights one after the other, one for each of `choices`; None if the tour gets stuck."""
     pose, flights = first_pose(scene, generator), []
     visited: list[int] = []
-    for dos, shares in choices:
-        for choice in generator.choice(len(dos), TRIES_PER_FLIGHT, p=shares).tolist():
-            flight = _try_list(scene, pose, dos[choice], generator, visited[-2:])
+    for choice in choices:
+        for do in choice.draw(generator):
+            flight = _try_list(scene, pose, do, generator, visited[-2:])
             if flight is not None:
                 break
         else:

@@ -107,8 +107,8 @@ def _index(terms: Iterable[str]) -> dict[str, list[str]]:
     index: dict[str, list[str]] = {}
     for term in terms:
         if len(term) <= LONGEST:
-            # A typo may be longer than its term, and then has more edits to spend.
-            for form in _shortened(term, _most_edits(min(len(term) + MOST_EDITS, LONGEST))):
+            # A longer typo may have more edits than these, but then some only put letters in.
+            for form in _shortened(term, _most_edits(len(term))):
                 index.setdefault(form, []).append(term)
     return index
 

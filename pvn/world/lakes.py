@@ -16,30 +16,37 @@ KEEP_AWAY = 2  # coarse cells between a lake and a landmark
 _NEIGHBOURS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
-def _is_free(cell: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
-    return all(math.hypot(cell[0] - x, cell[1] - y) >= KEEP_AWAY for x, y in taken)
+def _free_cells(taken: Sequence[tuple[int, int]]) -> list[list[bool]]:
+    """Which coarse cells, [x][y], are far enough from those with a landmark."""
+    x, y = np.indices((COARSE_CELLS, COARSE_CELLS))[..., None]
+    off = np.array(taken).reshape(-1, 2)
+    return (np.hypot(x - off[:, 0], y - off[:, 1]) >= KEEP_AWAY).all(axis=-1).tolist()
 
 
 @numba.njit(cache=True)
-def smooth(grid, sigma):
+def _smooth_columns(grid, weight):
+    size, reach = len(grid), len(weight) // 2
+    smoothed = np.zeros((size, size))
+    for row in range(size):
+        for offset in range(-reach, reach + 1):
+            share, source = weight[offset + reach], min(max(row + offset, 0), size - 1)
+            for column in range(size):
+                smoothed[row, column] += share * grid[source, column]
+    return smoothed
+
+
+def smooth(grid: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
     """Gaussian blur of a square grid (N, N), edges continued outwards; sigma in cells."""
-    size, reach = len(grid), int(math.ceil(4 * sigma))
+    reach = math.ceil(4 * sigma)
     weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     weight /= weight.sum()
-    rows, both = np.zeros((size, size)), np.zeros((size, size))
-    for row in range(size):
-        for offset in range(-reach, reach + 1):
-            rows[row] += weight[offset + reach] * grid[min(max(row + offset, 0), size - 1)]
-    for row in range(size):
-        for offset in range(-reach, reach + 1):
-            both[row] += weight[offset + reach] * rows[:, min(max(row + offset, 0), size - 1)]
-    return both.T.copy()
+    return _smooth_columns(_smooth_columns(grid, weight).T.copy(), weight).T
 
 
-def _grow_lake(generator: np.random.Generator, taken: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_] | None:
+def _grow_lake(generator: np.random.Generator, is_free: list[list[bool]]) -> npt.NDArray[np.bool_] | None:
     for _ in range(1000):
         seed_x, seed_y = generator.integers(2, 8, 2).tolist()
-        if _is_free((seed_x, seed_y), taken):
+        if is_free[seed_x][seed_y]:
             break
     else:
         return None
@@ -49,7 +56,7 @@ def _grow_lake(generator: np.random.Generator, taken: Sequence[tuple[int, int]])
         step_x, step_y = _NEIGHBOURS[generator.choice(4, p=(0.3, 0.3, 0.2, 0.2))]
         cell = (x + step_x, y + step_y)
         is_inside = 0 <= cell[0] < COARSE_CELLS and 0 <= cell[1] < COARSE_CELLS
-        if is_inside and cell not in cells and _is_free(cell, taken):
+        if is_inside and cell not in cells and is_free[cell[0]][cell[1]]:
             cells.append(cell)
     coarse = np.zeros((COARSE_CELLS, COARSE_CELLS))
     coarse[tuple(np.array(cells).T)] = 1.0
@@ -64,9 +71,10 @@ def sample_lakes(generator: np.random.Generator, landmarks: Sequence[tuple[float
     a shore closer. A lake that finds no room is left out.
     """
     taken = [(int(x // COARSE_CELL), int(y // COARSE_CELL)) for x, y in landmarks]
+    is_free = _free_cells(taken)
     water = np.zeros((LAKE_CELLS, LAKE_CELLS), bool)
     for _ in range(int(generator.integers(1, 4))):
-        lake = _grow_lake(generator, taken)
+        lake = _grow_lake(generator, is_free)
         if lake is not None:
             water |= lake
     return water

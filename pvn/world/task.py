@@ -89,6 +89,8 @@ def sample_tour(seed: int, layout: Layout | None = None) -> list[Task]:
     tasks = []
     for leg, landmark in enumerate(route.visited[1:]):
         first, last = route.stops[leg], route.stops[leg + 1]
+        if first == last:  # two landmarks so close that the way from one to the other leaves no point
+            continue
         noun = LANDMARK_CLASSES[layout.landmarks[landmark].name].noun
         parts = [(first, last, f"go to the {noun}")]
         if last - first >= 6 and generator.random() < SPLIT_SHARE:
