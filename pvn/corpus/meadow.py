@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import math
 import multiprocessing
 import re
 from collections import defaultdict
@@ -19,7 +20,6 @@ from pvn.corpus.scene import Scene
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.corpus.sentences import fill
 from pvn.corpus.tours import Choice, Do, Flight, fly_tour
-from pvn.corpus.vocabulary import tokenise
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Task
 
@@ -35,7 +35,7 @@ UNSEEN_SHARE = 0.3
 HELD_OUT_SHARE = 0.2
 """Share of the phrases for a list of manoeuvres that training does without, where there are four or more."""
 NOISE = 0.04
-HURRY_TOKENS = 10.0
+HURRY_WORDS = 10.0
 FIELDS_PER_JOB = 20
 TRIES_PER_FIELD, MOST_FIELDS = 10, 20
 """Tours tried in a field, and fields tried, until one tour does not get stuck."""
@@ -143,9 +143,9 @@ def make_recipe(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: b
 
 def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> Phrase:
     """One of the phrases; the shorter, the likelier, for people who type are in a hurry."""
-    lengths = np.array([len(tokenise(phrase.say)) for phrase in phrases], float)
-    shares = np.exp(-lengths / HURRY_TOKENS)
-    return phrases[int(generator.choice(len(phrases), p=shares / shares.sum()))]
+    shares = [math.exp(-phrase.say.count(" ") / HURRY_WORDS) for phrase in phrases]
+    total = np.cumsum(shares)
+    return phrases[int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
 
 
 def _tell(

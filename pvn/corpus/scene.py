@@ -57,6 +57,8 @@ class Scene:
     """Radii (N,) of the discs their solids fill."""
     pairs: npt.NDArray[np.int64]
     """Landmarks (M, 2) with a gap between them that one can fly through, each pair both ways round."""
+    middles: Points
+    """Middles (M, 2) of the gaps."""
     lake: Lake | None
     """None without water, and with two lakes, which a listener could not tell apart."""
 
@@ -66,12 +68,14 @@ class Scene:
         marks = layout.landmarks
         centres = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
         apart = np.hypot(*(centres[:, None] - centres[None]).transpose(2, 0, 1))
+        pairs = np.argwhere((apart >= NARROWEST) & (apart <= WIDEST))
         return Scene(
             layout,
             centres,
             np.array([mark.radius for mark in marks]),
             np.array([solid_extent(mark.name) * mark.scale for mark in marks]),
-            np.argwhere((apart >= NARROWEST) & (apart <= WIDEST)),
+            pairs,
+            centres[pairs].mean(axis=1),
             _find_lake(layout.lake),
         )
 
@@ -141,3 +145,17 @@ def is_clear(points, centres, solids):
             if math.hypot(x - centres[mark, 0], y - centres[mark, 1]) < solids[mark] + AIR:
                 return False
     return True
+
+
+@numba.njit(cache=True)
+def in_sight(places, x, y, heading, least, most, far):
+    """Which of places (N, 2) are at most `far` away and between `least` and `most` radians off the heading."""
+    found = np.empty(len(places), np.int64)
+    count = 0
+    for place in range(len(places)):
+        off_x, off_y = places[place, 0] - x, places[place, 1] - y
+        off = abs((math.atan2(off_y, off_x) - heading + math.pi) % (2 * math.pi) - math.pi)
+        if least <= off < most and math.hypot(off_x, off_y) < far:
+            found[count] = place
+            count += 1
+    return found[:count]

@@ -15,7 +15,7 @@ from pvn.corpus.definitions import TURNS, Piece, is_flown
 from pvn.corpus.following import STRIDE, TURN_RADIUS, follow, wander
 from pvn.corpus.guides import Pose
 from pvn.corpus.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
-from pvn.corpus.scene import Points, Scene, is_clear
+from pvn.corpus.scene import Points, Scene, in_sight, is_clear
 from pvn.world.layout import FIELD_SIZE
 
 POINT_EVERY = 4
@@ -74,12 +74,6 @@ class Flight:
         return np.concatenate(parts), tuple(stops)
 
 
-def _bearings(places: Points, pose: Pose) -> npt.NDArray[np.float64]:
-    """Directions (N,) of places (N, 2) off the heading, radians, left positive."""
-    off = places - (pose.x, pose.y)
-    return (np.arctan2(off[:, 1], off[:, 0]) - pose.heading + math.pi) % (2 * math.pi) - math.pi
-
-
 class _Planner:
     """Binds and flies the manoeuvres of one list from one pose; one object a try."""
 
@@ -93,19 +87,20 @@ class _Planner:
         bound = tuple(self.meant[slot] for slot in manoeuvre.slots if slot in self.meant)
         if len(bound) == len(manoeuvre.slots):
             return [bound]
-        free = [mark for mark in range(len(self.scene.centres)) if mark not in self.meant.values()]
+        scene, pose, taken = self.scene, self.pose, set(self.meant.values())
+        least, far = 0.0, FAR
         if manoeuvre.kind == "between":
-            middles = self.scene.centres[self.scene.pairs].mean(axis=1)
-            ahead = self.scene.pairs[np.abs(_bearings(middles, self.pose)) < limit].tolist()
-            return [(one, other) for one, other in ahead if one in free and other in free]
-        bearing = np.abs(_bearings(self.scene.centres, self.pose))
+            seen = in_sight(scene.middles, pose.x, pose.y, pose.heading, least, limit, far)
+            return [pair for pair in map(tuple, scene.pairs[seen].tolist()) if not taken.intersection(pair)]
         if manoeuvre.kind == "face":
-            return [(mark,) for mark in free if bearing[mark] > math.radians(42)]
-        if manoeuvre.kind == "until":
+            least, limit, far = math.radians(42), 2 * math.pi, math.inf
+        elif manoeuvre.kind == "until":
             limit = math.radians(80)
-        # People mention what is next on the way, rarely what lies behind it.
-        near = np.hypot(*(self.scene.centres - (self.pose.x, self.pose.y)).T) < FAR
-        return [(mark,) for mark in free if bearing[mark] < limit and near[mark] and mark not in self.visited]
+        # People mention what is next on the way, rarely what lies behind it or where they have just been.
+        if manoeuvre.kind != "face":
+            taken.update(self.visited)
+        seen = in_sight(scene.centres, pose.x, pose.y, pose.heading, least, limit, far)
+        return [(mark,) for mark in seen.tolist() if mark not in taken]
 
     def _fence_ahead(self) -> str:
         """Colour of one of the two fences nearest to straight ahead."""

@@ -45,6 +45,9 @@ MISSPELT = frozenset(
 )
 """Typos of the bundled banks' authors, who were asked to write as people type."""
 
+TELLING_APART = frozenset("beside closest farthest left lake nearest right water".split())
+"""Words that sentences of the corpus in the box have beside those of the banks, to tell look-alikes apart."""
+
 _WORD = re.compile(r"[^\W_]+")
 _SLOT = re.compile(r"\{\w+\}")
 _DOUBLED = re.compile(r"(.)\1+")
@@ -58,7 +61,7 @@ def tokenise(text: str) -> list[str]:
 @functools.cache
 def bundled_dictionary() -> frozenset[str]:
     """The soundly spelt words of the bundled banks."""
-    words: set[str] = set()
+    words = set(TELLING_APART)
     for bank in bundled_banks():
         names = (name for group in bank.references.values() for name in group)
         for text in (*names, *bank.fence, *bank.lake, *(phrase.say for phrase in bank.phrases)):

@@ -1,0 +1,39 @@
+"""The command line: one frozen dataclass for each verb, which is its options, its help and its defaults at once.
+
+Nothing heavy is imported before a verb runs, so that help is there at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
+
+from pvn.cli.benches import Bench
+from pvn.cli.corpora import Corpus
+from pvn.cli.flying import Fly, Show
+
+Verb = (
+    Annotated[Fly, subcommand("fly", prefix_name=False)]
+    | Annotated[Show, subcommand("show", prefix_name=False)]
+    | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
+    | Annotated[Bench, subcommand("bench", prefix_name=False)]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the verb on the command line; what a user can mend is said in one line, without a traceback."""
+    parse: Any = tyro.cli  # a union of verbs is no type to mypy
+    verb = parse(
+        configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[type-var]
+        prog="pvn",
+        description="Fly a quadcopter by language.",
+        args=arguments,
+    )
+    try:
+        verb.run()
+    except (ValueError, OSError) as error:
+        print(f"pvn: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

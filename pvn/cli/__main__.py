@@ -1,0 +1,5 @@
+"""`python -m pvn.cli` is `pvn`."""
+
+from pvn.cli import main
+
+main()

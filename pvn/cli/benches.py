@@ -1,0 +1,64 @@
+"""Verbs that measure: `pvn bench`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import subcommand
+
+from pvn.cli.options import Device, print_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSimulator:
+    """Measure frames and flight-steps a second on every device here, and the peers' where they are installed."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    max_batch: int = 16_384
+    """Largest batch of the growth curve."""
+    seconds: float = 1.0
+    """Least time spent on each figure."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.app.tables import print_simulator_report
+        from pvn.evaluation.simulator_benchmark import measure_simulator
+
+        report = measure_simulator(self.max_batch, self.seconds)
+        print_json(report) if self.json else print_simulator_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOracle:
+    """Fly the oracle over LANI-like segments and compare its steps and distances with the paper's."""
+
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    segments: int = 500
+    """How many segments."""
+    device: Device = "cpu"
+    """Where to simulate."""
+
+    def run(self) -> None:
+        """Fly and print."""
+        from pvn.app.tables import print_oracle_report
+        from pvn.evaluation.oracle_benchmark import measure_oracle
+
+        report = measure_oracle(self.segments, self.device)
+        print_json(report) if self.json else print_oracle_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure how fast and how well."""
+
+    what: (
+        Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
+        | Annotated[BenchOracle, subcommand("oracle", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Measure it."""
+        self.what.run()

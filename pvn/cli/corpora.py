@@ -1,0 +1,191 @@
+"""Verbs that make, import and look at corpora: `pvn corpus`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, subcommand
+
+from pvn.cli.options import print_json
+
+Split = Literal["train", "dev", "test"]
+LINES_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusMake:
+    """Make the corpus in the box, or one from phrase banks of your own."""
+
+    out: Path
+    """Folder for the corpus; it must not exist."""
+    size: int = 27_965
+    """Segments in all splits together, in LANI's proportions; by default LANI's 19,758 + 4,135 + 4,072."""
+    seed: int = 0
+    """The same seed gives the same corpus."""
+    bank: tuple[Path, ...] = ()
+    """Phrase bank files to use instead of the five bundled ones (docs/formats.md)."""
+    only: Split | None = None
+    """Make this split alone. With banks of your own and no training split, every phrase counts as unseen."""
+    noise: float = 0.04
+    """Share of sentences with a slip: a dropped article or a typing error."""
+    processes: int = 0
+    """How many processes; 0 takes one for each core."""
+
+    def run(self) -> None:
+        """Make it, and say what was made."""
+        import os
+        import time
+
+        from pvn.app.progress import progress_bar
+        from pvn.corpus.banks import read_banks
+        from pvn.corpus.meadow import make_meadow, split_sizes
+        from pvn.corpus.segments import SPLITS
+        from pvn.corpus.store import check_new, write_corpus
+
+        check_new(self.out)
+        banks = read_banks(self.bank)
+        only = SPLITS if self.only is None else (self.only,)
+        began = time.perf_counter()
+        with progress_bar("segments", sum(split_sizes(self.size, only).values())) as advance_to:
+            corpus = make_meadow(
+                banks,
+                size=self.size,
+                seed=self.seed,
+                noise=self.noise,
+                only=only,
+                is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
+                num_processes=self.processes or os.cpu_count() or 1,
+                watch=advance_to,
+            )
+        origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
+        write_corpus(corpus, self.out, origin)
+        parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)
+        print(f"{len(corpus):,} segments ({parts}) in {time.perf_counter() - began:.0f} s: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusStats:
+    """Print a corpus's figures beside LANI's."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.app.tables import print_corpus_report
+        from pvn.corpus.statistics import measure_corpus
+        from pvn.corpus.store import read_corpus
+
+        report = measure_corpus(read_corpus(self.folder))
+        print_json(report) if self.json else print_corpus_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusShow:
+    """Draw a segment of a corpus: the field from above, the path, the sentence."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    segment: str | None = None
+    """Which segment: environment and place in its paragraph, such as 12-3; by default a random one."""
+    seed: int = 0
+    """Which random one."""
+    out: Path | None = None
+    """File for the picture; by default in the folder pictures."""
+
+    def run(self) -> None:
+        """Draw, and say where."""
+        import random
+
+        from pvn.app.figures import draw_segment
+        from pvn.app.saving import picture_path
+        from pvn.corpus.store import read_corpus
+
+        corpus = read_corpus(self.folder)
+        names = [segment.id for segment in corpus]
+        segment = corpus.segment(self.segment or random.Random(self.seed).choice(names))
+        out = picture_path(self.out or Path(f"pictures/segment_{segment.id}.png"))
+        draw_segment(out, segment)
+        print(f"{segment.id}: {segment.task.instruction}\npicture: {out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusAlignments:
+    """Print which words go with which landmark classes in the training text."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self) -> None:
+        """Count and print."""
+        from pvn.app.tables import print_alignments
+        from pvn.corpus.alignment import align
+        from pvn.corpus.store import read_corpus
+        from pvn.corpus.vocabulary import Vocabulary
+
+        train = read_corpus(self.folder, ("train",))["train"]
+        vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
+        alignment = align(train, vocabulary)
+        print_json(alignment.to_json()) if self.json else print_alignments(alignment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusImport:
+    """Read LANI's own files, in drif's or CIFF's layout, into a corpus."""
+
+    path: Positional[Path]
+    """The folder LANI was unpacked to."""
+    out: Path
+    """Folder for the corpus; it must not exist."""
+
+    def run(self) -> None:
+        """Import, and say what could not be used and why."""
+        from pvn.app.progress import progress_over
+        from pvn.corpus.lani_import import import_lani
+        from pvn.corpus.store import check_new, write_corpus
+
+        check_new(self.out)
+        found = import_lani(self.path, lambda records: progress_over("paragraphs", records))
+        names = [str(file) for file in found.files]
+        refused = [f"{refusal.record}: {refusal.reason}" for refusal in found.refusals]
+        mended = [f"{repair.record}: {repair.what}" for repair in found.repairs]
+        origin = {"layout": found.layout, "files": names, "not used": refused, "mended": mended}
+        write_corpus(found.corpus, self.out, origin)
+        for what, lines in (("not used", refused), ("mended", mended)):
+            for line in lines[:LINES_SHOWN]:
+                print(f"{what}: {line}")
+            if len(lines) > LINES_SHOWN:
+                print(f"{what}: and {len(lines) - LINES_SHOWN:,} more, all in {self.out / 'corpus.json'}")
+        for file in found.left_out:
+            print(f"not read, another set of the same environment numbers: {file}; give its path to import it")
+        for kind, count in found.count_refusals():
+            print(f"not used in all: {count:,} x {kind}")
+        parts = ", ".join(f"{len(found.corpus[split]):,} {split}" for split in found.corpus.splits)
+        print(
+            f"{found.layout} layout, {found.num_records:,} paragraphs in {', '.join(names)}\n"
+            f"{len(found.corpus):,} segments ({parts}), {len(found.refusals):,} not used, "
+            f"{len(found.repairs):,} mended: {self.out}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Make, import and look at corpora."""
+
+    what: (
+        Annotated[CorpusMake, subcommand("make", prefix_name=False)]
+        | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
+        | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
+        | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]
+        | Annotated[CorpusImport, subcommand("import-lani", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Do it."""
+        self.what.run()
