@@ -1,9 +1,10 @@
-"""Frames, poses and the pinhole camera.
+"""Frames, poses, the pinhole camera and the map grid.
 
 Field frame: origin at the south-west corner, x east, y north, z up, metres. Body frame: x forward, y left, z up.
 Camera frame: x right, y down, z along the optical axis. A pose is (x, y, z, roll, pitch, yaw), field frame,
 radians: yaw counter-clockwise from +x, then pitch about the body's left axis (positive: nose down), then roll
-about its forward axis (positive: right side down).
+about its forward axis (positive: right side down). Map frame of a pose (x, y, yaw): origin on the ground below it, x along
+its heading, y to its left, metres.
 """
 
 from __future__ import annotations
@@ -97,3 +98,59 @@ def ground_points(pixels: Tensor, pose_world: Tensor, camera: Camera) -> Tensor:
     height = pose_world[:, None, 2]
     distance = torch.where(rays[..., 2] < 0, -height / rays[..., 2], torch.nan)
     return pose_world[:, None, :2] + rays[..., :2] * distance[..., None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapGrid:
+    """A square of cells around the origin of a map frame. Columns run forward (+x), rows to the right (-y)."""
+
+    size: int = 64
+    """Cells along an edge."""
+    cell: float = 50.0 / 32
+    """Edge of a cell, metres: 32 across the field, so that the field is inside from wherever a flight starts."""
+
+    def places(self) -> Tensor:
+        """Ground points (size * size, 2) float32 of the cells' centres, map frame, row by row."""
+        along = (torch.arange(self.size) - (self.size - 1) / 2) * self.cell
+        y, x = torch.meshgrid(-along, along, indexing="ij")
+        return torch.stack([x, y], -1).flatten(0, 1)
+
+    def cells(self, points_map: Tensor) -> Tensor:
+        """Row and column (..., 2) of points (..., 2), map frame; whole numbers at the cells' centres."""
+        x, y = points_map.unbind(-1)
+        middle = (self.size - 1) / 2
+        return torch.stack([middle - y / self.cell, middle + x / self.cell], -1)
+
+
+def to_map(points_world: Tensor, origin: Tensor) -> Tensor:
+    """Points (B, P, 2) in the map frames of poses (B, 3) from points (B, P, 2) of the field frame."""
+    off = points_world - origin[:, None, :2]
+    cos, sin = origin[:, None, 2].cos(), origin[:, None, 2].sin()
+    return torch.stack([off[..., 0] * cos + off[..., 1] * sin, off[..., 1] * cos - off[..., 0] * sin], -1)
+
+
+def ground_homography(pose_world: Tensor, origin: Tensor, camera: Camera) -> Tensor:
+    """Matrices (B, 3, 3) that take ground points (x, y, 1) of map frames to pixels (u, v, 1) times their depth.
+
+    pose_world (B, 6): the bodies' poses; origin (B, 3): the poses x, y, yaw whose map frames these are.
+    """
+    pose_world, origin = pose_world.double(), origin.double()
+    rotation = _rotation_world_camera(pose_world, camera).transpose(-1, -2)  # field to camera
+    cos, sin, zero, one = (
+        origin[:, 2].cos(),
+        origin[:, 2].sin(),
+        torch.zeros_like(origin[:, 2]),
+        torch.ones_like(origin[:, 2]),
+    )
+    off = torch.cat([origin[:, :2] - pose_world[:, :2], -pose_world[:, 2:3]], -1)
+    plane = torch.stack([torch.stack([cos, sin, zero], -1), torch.stack([-sin, cos, zero], -1), off], -1)
+    middle = torch.stack([zero + camera.width / 2, zero + camera.height / 2, one], -1)
+    ray = rotation @ plane
+    return torch.stack(
+        [
+            camera.focal_px * ray[:, 0] + middle[:, :1] * ray[:, 2],
+            camera.focal_px * ray[:, 1] + middle[:, 1:2] * ray[:, 2],
+            ray[:, 2],
+        ],
+        1,
+    )

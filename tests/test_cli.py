@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
+from test_lani_import import RECORD, numbered, write_drif
 
 from pvn.cli import main
 
@@ -63,8 +64,10 @@ def test_the_readme_has_commands_to_run():
 
 @pytest.fixture(scope="module")
 def readers_folder(tmp_path_factory):
-    """One folder for all commands, as for a person who types them one after the other."""
-    return tmp_path_factory.mktemp("reader")
+    """One folder for all commands, as for a person who types them one after the other; LANI was unpacked there."""
+    folder = tmp_path_factory.mktemp("reader")
+    write_drif(folder / "LANI", train=[RECORD])
+    return folder
 
 
 @pytest.mark.parametrize("command", readme_commands())
@@ -74,7 +77,8 @@ def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
 
 
 @pytest.mark.parametrize("program", readme_programs())
-def test_every_program_of_the_readme_runs(program):
+def test_every_program_of_the_readme_runs(program, readers_folder, monkeypatch):
+    monkeypatch.chdir(readers_folder)
     exec(compile(program, "README.md", "exec"), {})
 
 
@@ -120,6 +124,13 @@ def test_bench_oracle_prints_figures_beside_the_papers(capsys):
         ("pvn show catalogue --out sheet", "expected a name that ends in .png"),
         ("pvn fly --seed -1", "seed: got -1"),
         ("pvn show field --file .", "no file ."),
+        ("pvn corpus make --out .", "exists already"),
+        ("pvn corpus make --size 5 --out c", "size: got 5, expected at least 20"),
+        ("pvn corpus make --bank none.json --out c", "no bank file none.json"),
+        ("pvn corpus stats nowhere", "no corpus in nowhere"),
+        ("pvn corpus make --processes -1 --out c", "processes: got -1"),
+        ("pvn corpus make --bank a.json --bank b.json --out c", "no bank file a.json"),
+        ("pvn corpus import-lani nowhere --out c", "nowhere"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(command, message, capsys):
@@ -128,6 +139,28 @@ def test_what_a_user_can_mend_is_said_in_one_line(command, message, capsys):
     assert error.value.code == 2
     printed = capsys.readouterr().err
     assert message in printed and "Traceback" not in printed
+
+
+def test_a_corpus_is_made_measured_and_drawn(capsys):
+    run("pvn corpus make --size 60 --seed 3 --out made --processes 1")
+    assert "60 segments (42 train, 9 dev, 9 test)" in capsys.readouterr().out
+    run("pvn corpus stats made --json")
+    assert json.loads(capsys.readouterr().out)["segments"] == 60
+    run("pvn corpus show made --count 4 --out sheet.png")
+    run("pvn corpus show made --segment 3-0 --out one.png")
+    printed = capsys.readouterr().out
+    assert printed.count("picture: ") == 2 and "3-0: " in printed
+    assert imread("sheet.png").shape[0] > 800 and imread("one.png").shape[1] > 800
+
+
+def test_an_import_says_what_was_not_used_and_why(tmp_path, capsys):
+    write_drif(tmp_path / "LANI", train=[RECORD, numbered("13")])
+    run("pvn corpus import-lani LANI --out lani")
+    printed = capsys.readouterr().out
+    assert "not used: " in printed and "environment 13" in printed and "random_config_13.json" in printed
+    assert "2 segments (2 train), 1 not used" in printed
+    run("pvn corpus show lani --segment 12-1 --out segment.png")
+    assert "turn left and stop by the lake" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["pvn fly --pilot eagle", "pvn show", "pvn flyy", "pvn fly --sed 3"])

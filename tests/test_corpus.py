@@ -24,7 +24,7 @@ from pvn.corpus.oracle import Oracle
 from pvn.corpus.scene import Scene
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment
 from pvn.corpus.statistics import LANI, measure_corpus
-from pvn.corpus.store import append_segments, read_corpus, write_corpus
+from pvn.corpus.store import append_segments, check_new, read_corpus, write_corpus
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.layout import Landmark, Layout
 from pvn.world.task import SUCCESS_M, Task
@@ -56,7 +56,7 @@ def test_sizes_are_lanis_and_scale():
     assert split_sizes(27_965) == SIZES == {"train": 19_758, "dev": 4_135, "test": 4_072}
     assert sum(split_sizes(1_000).values()) == pytest.approx(1_000, abs=1)
     for split, size in SIZES.items():
-        plan = plan_split(split, size, seed=0, is_all_unseen=False)
+        plan = plan_split(split, size, seed=0, unseen_share=0.3)
         assert sum(len(field.is_seen) for field in plan) == size
         assert size / len(plan) == pytest.approx(4.66, abs=0.02)
 
@@ -242,10 +242,29 @@ def test_broken_corpora_say_what_is_wrong(meadow, tmp_path):
         ("{", "not valid JSON"),
         ("[]", "expected the keys"),
         (text.replace('"version": 1', '"version": 9'), "got version 9"),
+        (json.dumps({"version": 1, "name": "x", "parts": [{"split": "train"}]}), "expected a file and a split"),
+        (json.dumps({"version": 1, "name": "x", "parts": ["a"]}), "expected a file and a split"),
     ):
         manifest.write_text(broken)
         with pytest.raises(ValueError, match=message):
             read_corpus(folder)
+
+
+def test_what_a_dead_process_left_is_in_nobodys_way(meadow, tmp_path):
+    stale = tmp_path / ".corpus.partial"
+    stale.mkdir()
+    (stale / "train-00007.safetensors").write_text("half")
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), tmp_path / "corpus")
+    assert not stale.exists() and len(list((tmp_path / "corpus").iterdir())) == 2
+
+
+def test_places_that_cannot_be_written_to_are_refused_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="cannot be made into a folder"):
+        check_new(tmp_path / "file" / "corpus")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(FileExistsError, match="exists already"):
+        check_new(tmp_path / "dangling")
 
 
 def test_a_corpus_refuses_fields_in_two_splits_and_segments_twice(meadow):
@@ -308,9 +327,34 @@ def test_a_bank_of_ones_own_makes_a_test_only_corpus_in_which_every_phrase_is_un
         assert segment.task.instruction.startswith(("fly to the ", "keep the "))
 
 
-def test_a_small_bank_can_make_all_splits(tmp_path):
-    corpus = make_meadow([read_bank(bank_file(tmp_path))], size=60)
+@pytest.mark.parametrize(
+    "dos",
+    [["goto A"], ["fence COLOR"], ["goto A", "pass A left", "fence COLOR"], ["lake"], ["turn left", "goto A"]],
+    ids=" + ".join,
+)
+def test_a_small_bank_can_make_all_splits_and_then_nothing_is_unseen(tmp_path, dos):
+    slots = {"goto": "{A}", "pass": "{A}", "fence": "{F}", "lake": "{W}", "turn": "left"}
+    phrases = [{"do": [do], "say": f"fly {slots[do.split()[0]]} now"} for do in dos]
+    corpus = make_meadow([read_bank(bank_file(tmp_path, phrases=phrases))], size=60)
     assert set(corpus.splits) == set(SPLITS)
+    assert all(segment.annotation.is_seen for segment in corpus), "too few phrases to hold one out"
+
+
+def test_phrases_that_only_turn_are_neither_flown_nor_held_out(tmp_path):
+    turns = [{"do": ["turn left"], "say": f"turn left {number}"} for number in range(6)]
+    flown = [{"do": ["goto A"], "say": f"fly to {{A}} {number}"} for number in range(6)]
+    corpus = make_meadow([read_bank(bank_file(tmp_path, phrases=turns + flown))], size=60)
+    assert all(segment.annotation.manoeuvres == ("goto A",) for segment in corpus)
+    assert not all(segment.annotation.is_seen for segment in corpus["dev"])
+
+
+def test_a_landmark_named_twice_is_the_same_one(tmp_path):
+    phrases = [{"do": ["goto A", "between A B through"], "say": "to {A}, then between it and {B}"}]
+    corpus = make_meadow([read_bank(bank_file(tmp_path, phrases=phrases))], size=30)
+    for segment in corpus:
+        first = segment.task.layout.landmarks[segment.annotation.meant[0]]
+        end = segment.task.path[segment.annotation.stops[0]]
+        assert np.hypot(first.x - end[0], first.y - end[1]) <= 1.2 * first.radius
 
 
 @pytest.mark.parametrize(
@@ -341,6 +385,13 @@ def test_a_small_bank_can_make_all_splits(tmp_path):
             "references of Barrel: got 'the barrel', expected 'barrel', without",
         ),
         ({"references": {"Barrel": [1]}}, "references of Barrel: got \\[1\\], expected a list of noun phrases"),
+        ({"phrases": [{"do": ["fence blue"], "say": "fly to {F}"}]}, "expected fence COLOR"),
+        (
+            {"phrases": [{"do": ["fence COLOR", "turn left", "fence COLOR"], "say": "{F} then left to {F}"}]},
+            "at most one fence",
+        ),
+        ({"phrases": [{"do": ["goto A"], "say": "fly to {A} \ud83d"}]}, "half characters"),
+        ({"lake": ["{COLOR} lake"]}, "lake: got '{COLOR} lake', expected plain words"),
         ({"fence": ["fence"]}, "fence: got 'fence', expected one {COLOR} in it"),
     ],
 )

@@ -1,6 +1,7 @@
 """Each manoeuvre is flown as its definition says; the geometry is measured here on its own, from the paths."""
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from pvn.corpus.guides import Pose
 from pvn.corpus.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
 from pvn.corpus.scene import Scene, solid_extent
 from pvn.corpus.tours import first_pose, fly_from
-from pvn.world.layout import FIELD_SIZE, sample_layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout, sample_layout
 
 NUM_FLIGHTS = 12
 
@@ -252,6 +253,71 @@ def test_standing_still_is_no_manoeuvre_but_to_stay():
     for text in ALL_MANOEUVRES:
         manoeuvre = parse_manoeuvre(text.replace("COLOR", "red"))
         assert not is_flown(manoeuvre, piece, here, {"A": 0, "B": 1}), text
+
+
+def line(*corners):
+    """A path of straight lines between corners, points a quarter of a metre apart."""
+    pieces = [np.array([corners[0]], float)]
+    for begin, end in itertools.pairwise(np.array(corners, float)):
+        count = max(int(np.hypot(*(end - begin)) / 0.25), 1)
+        pieces.append(begin + (end - begin) * np.linspace(0, 1, count + 1)[1:, None])
+    return np.concatenate(pieces)
+
+
+def hand_made(*marks, lake=None):
+    water = np.zeros((100, 100), bool)
+    if lake is not None:
+        (left, right), (bottom, top) = lake
+        water[2 * left : 2 * right, 2 * bottom : 2 * top] = True
+    return Scene.of(Layout(tuple(Landmark("Barrel", x, y, 4.0) for x, y in marks), water))
+
+
+BARREL, PAIR, LAKE = hand_made((25, 25)), hand_made((25, 20), (25, 30)), hand_made(lake=((20, 30), (20, 30)))
+
+
+@pytest.mark.parametrize(
+    ("text", "scene", "corners", "headings", "is_right"),
+    [
+        ("pass A left", BARREL, [(10, 21), (29, 21)], (0, 0), True),
+        ("pass A left", BARREL, [(10, 22.5), (29, 22.5)], (0, 0), False),  # too close
+        ("pass A left", BARREL, [(10, 18), (29, 18)], (0, 0), False),  # too far
+        ("pass A left", BARREL, [(10, 21), (25.5, 21)], (0, 0), False),  # not beyond
+        ("pass A left", BARREL, [(10, 21), (33, 21)], (0, 0), False),  # far beyond
+        ("goto A", BARREL, [(10, 25), (21, 25)], (0, 0), True),
+        ("goto A", BARREL, [(10, 25), (18, 25)], (0, 0), False),
+        ("goto A behind", BARREL, [(10, 25), (25, 20), (29, 25)], (0, 0), True),
+        ("goto A behind", BARREL, [(10, 25), (21, 25)], (0, 0), False),
+        ("between A B through", PAIR, [(10, 25), (29, 25)], (0, 0), True),
+        ("between A B through", PAIR, [(10, 25), (24, 25)], (0, 0), False),
+        ("between A B through", PAIR, [(10, 28), (29, 28)], (0, 0), False),  # not in the middle
+        ("between A B stop", PAIR, [(10, 25), (25, 25)], (0, 0), True),
+        ("between A B stop", PAIR, [(10, 25), (29, 25)], (0, 0), False),
+        ("toward A", BARREL, [(5, 25), (15, 25)], (0, 0), True),
+        ("toward A", BARREL, [(5, 25), (19, 25)], (0, 0), False),
+        ("toward A", BARREL, [(5, 25), (10, 30), (15, 25)], (0, 0), False),  # not straight
+        ("until A left", BARREL, [(10, 18), (25, 18)], (0, 0), True),
+        ("until A left", BARREL, [(10, 18), (20, 18)], (0, 0), False),
+        ("face A", BARREL, [(10, 25)], (1.0, 0.0), True),
+        ("face A", BARREL, [(10, 25)], (0.5, 0.0), False),  # it was in view
+        ("face A", BARREL, [(10, 25)], (1.0, 0.5), False),
+        ("turn left", BARREL, [(10, 25)], (0, 1.6), True),
+        ("turn left", BARREL, [(10, 25)], (0, 1.2), False),
+        ("lake", LAKE, [(5, 25), (19, 25)], (0, 0), True),
+        ("lake", LAKE, [(5, 25), (21, 25)], (0, 0), False),  # over the water
+        ("lake", LAKE, [(5, 25), (15, 25)], (0, 0), False),
+        ("lake pass left", LAKE, [(10, 18), (37, 18)], (0, 0), True),
+        ("lake pass left", LAKE, [(10, 18), (25, 18)], (0, 0), False),  # not beyond
+        ("lake pass left", LAKE, [(10, 12), (40, 12)], (0, 0), False),  # too far
+        ("forward short", BARREL, [(10, 10), (15, 10)], (0, 0), True),
+        ("forward short", BARREL, [(10, 10), (20, 10)], (0, 0), False),
+        ("forward short", BARREL, [(10, 10), (10, 15)], (0, 0), False),
+        ("fence red", BARREL, [(30, 10), (47.5, 10)], (0, 0), True),
+        ("fence red", BARREL, [(30, 10), (49.5, 10)], (0, 0), False),
+    ],
+)
+def test_hand_made_flights_are_told_right_from_wrong(text, scene, corners, headings, is_right):
+    piece = Piece(line(*corners), *headings)
+    assert is_flown(parse_manoeuvre(text), piece, scene, {"A": 0, "B": 1}) == is_right
 
 
 def test_the_closed_set_has_thirty_manoeuvres_and_each_is_read_back():

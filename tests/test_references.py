@@ -2,6 +2,8 @@
 
 import functools
 import re
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,12 @@ from pvn.corpus.definitions import Piece
 from pvn.corpus.guides import Pose
 from pvn.corpus.manoeuvres import parse_manoeuvre
 from pvn.corpus.meadow import make_meadow
-from pvn.corpus.references import AMBIGUOUS_SHARE, Lexicon, refer_to_all
+from pvn.corpus.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
 from pvn.corpus.scene import Scene
 from pvn.corpus.sentences import fill
-from pvn.corpus.tours import Flight
+from pvn.corpus.tours import Flight, first_pose
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
-from pvn.world.layout import Landmark, Layout
+from pvn.world.layout import Landmark, Layout, sample_layout
 
 
 @functools.cache
@@ -40,9 +42,8 @@ def names_for(scene, mark, count=300, **kwargs):
     texts = []
     for seed in range(count):
         author = "abcef"[seed % 5]
-        found, is_ambiguous = refer_to_all(
-            lexicon(), author, scene, flight_to(scene, mark, **kwargs), np.random.default_rng(seed)
-        )
+        flight = flight_to(scene, mark, **kwargs)
+        found, is_ambiguous = refer_to_all(lexicon(), author, "fly to {A}", scene, flight, np.random.default_rng(seed))
         texts.append((found["A"], is_ambiguous))
     return texts
 
@@ -94,18 +95,88 @@ def test_look_alikes_are_told_apart_by_neighbour_border_distance_and_side():
     scene = field(Barrel=(30, 20), Barrel2=(14, 44), Jet=(40, 20))
     near = {text for text, _ in names_for(scene, 0, 1500)}
     far = {text for text, _ in names_for(scene, 1, 1500)}
-    assert any(re.search(r"barrel (near|by|next to|close to|beside) the .*(jet|plane)", text) for text in near)
-    assert any(re.search(r"barrel (near|by|next to|close to|beside) the blue fence", text) for text in far)
+    assert any(re.search(r"barrel (near|close to|closest to) the .*(jet|plane)", text) for text in near)
+    assert any(re.search(r"barrel (near|by|next to|close to) the blue fence", text) for text in far)
     assert "the closest barrel" in near and "the farthest barrel" in far
     assert "the barrel on the right" in near and "the barrel on the left" in far
     assert not any(re.search(r"\bleft\b", text) for text in near)
     assert not any(re.search(r"\bright\b", text) for text in far)
 
 
+def anchored(text):
+    """The way a reference is told apart, and by what: ("near", "jet"), ("closest", None), ("left", None)."""
+    found = re.search(r"(?:near|by|next to|close to|closest to) the (.+)$", text)
+    if found:
+        return "near", found[1]
+    found = re.match(r"the (closest|nearest|far|farthest) ", text) or re.search(r"(?:on|to) the (left|right)$", text)
+    return (found[1], None) if found else (None, None)
+
+
+def assert_is_true(way, anchor, scene, mark, rivals, pose):
+    """What tells a landmark from its rivals is so in the field."""
+    centres = scene.centres
+    if anchor in ("lake", "water"):
+        gap = [np.hypot(*(scene.lake.shore - centres[one]).T).min() for one in (mark, *rivals)]
+    elif anchor is not None and anchor.endswith(" fence"):
+        x, y = centres[[mark, *rivals]].T
+        gap = {"blue": 50 - y, "white": y, "red": 50 - x, "yellow": x}[anchor.removesuffix(" fence")]
+    elif anchor is not None:
+        classes = [LANDMARK_NAMES.index(other.name) for other in scene.layout.landmarks]
+        (other,) = [place for place, kind in enumerate(classes) if lexicon().fits[anchor][kind]]
+        gap = np.hypot(*(centres[[mark, *rivals]] - centres[other]).T)
+    else:
+        off = centres[[mark, *rivals]] - (pose.x, pose.y)
+        bearing = (np.arctan2(off[:, 1], off[:, 0]) - pose.heading + np.pi) % (2 * np.pi) - np.pi
+        gap = {"left": -bearing, "right": bearing}.get(way, np.hypot(*off.T) * (-1 if way.startswith("far") else 1))
+        assert way not in ("left", "right") or (bearing[0] > 0) == (way == "left")
+    assert gap[0] < min(gap[1:]), (way, anchor)
+
+
+def test_whatever_tells_look_alikes_apart_is_true_in_the_field():
+    ways = Counter()
+    for seed in range(60):
+        scene = Scene.of(sample_layout(seed))
+        generator = np.random.default_rng(seed)
+        pose = first_pose(scene, generator)
+        classes = [LANDMARK_NAMES.index(other.name) for other in scene.layout.landmarks]
+        for mark in range(len(classes)):
+            for text, is_ambiguous in names_for(scene, mark, 20, pose=pose):
+                way, anchor = anchored(text)
+                if way is None or is_ambiguous or text.removeprefix("the ") in lexicon().fits:
+                    continue
+                name = re.sub(r" (near|by|next to|close to|closest to|on|to) the .*$", "", text.removeprefix("the "))
+                name = re.sub(r"^(closest|nearest|far|farthest) ", "", name)
+                fits = lexicon().fits[name]
+                rivals = [other for other, kind in enumerate(classes) if other != mark and fits[kind]]
+                assert rivals, "names that fit one landmark need no help"
+                assert_is_true(way, anchor, scene, mark, rivals, pose)
+                ways[way] += 1
+    assert ways["near"] >= 10 and ways["closest"] + ways["nearest"] >= 10
+
+
+def test_what_is_told_apart_is_not_told_by_another_thing_of_the_sentence():
+    scene = field(Barrel=(30, 20), Barrel2=(14, 44), Jet=(40, 20))
+    flight = replace(flight_to(scene, 0), meant=(0, 2))
+    for seed in range(400):
+        texts, _ = refer_to_all(lexicon(), "abcef"[seed % 5], "{A}", scene, flight, np.random.default_rng(seed))
+        assert not re.search(r"(near|close to|closest to) the", texts["A"]), texts["A"]
+
+
+@pytest.mark.parametrize("name", ["two palms", "yellow flowers", "group of pines and bushes", "pine trees"])
+def test_a_phrase_that_says_it_gets_one_thing(name):
+    assert is_plural(name) == (name != "group of pines and bushes")
+    scene = field(Palm3=(30, 20), Jet=(14, 44))
+    for seed in range(200):
+        author = "abcef"[seed % 5]
+        generator = np.random.default_rng(seed)
+        texts, _ = refer_to_all(lexicon(), author, "keep {A} left, it is big", scene, flight_to(scene, 0), generator)
+        assert not is_plural(texts["A"])
+
+
 def test_sides_are_not_pointed_out_where_the_sentence_has_a_side_of_its_own():
     scene = field(Barrel=(30, 20), Barrel2=(14, 44), Jet=(40, 20))
     for text, _ in names_for(scene, 0, 600, text="pass A left"):
-        assert "on the right" not in text and "closest" not in text
+        assert "on the right" not in text and not text.startswith("the closest")
 
 
 def test_slots_are_filled_and_capitals_follow_the_author():

@@ -12,14 +12,11 @@ import matplotlib.patheffects as effects
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
-import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from pvn.app.saving import save_figure
 from pvn.corpus.flight import FlightLog, Policy, fly, simulator_for
-from pvn.corpus.manoeuvres import SLOTS
-from pvn.corpus.segments import Annotation, Segment
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
@@ -67,7 +64,8 @@ def draw_top_down(axis: Axes, layout: Layout, size_px: int = 1000) -> None:
     axis.set(xlim=reach, ylim=reach, xlabel="x east (m)", ylabel="y north (m)")
 
 
-def _draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str) -> None:
+def draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str) -> None:
+    """A line through points (P, 2), field frame."""
     axis.plot(*points.T, style, color=colour, linewidth=1.8, label=label, path_effects=OUTLINE, zorder=4)
 
 
@@ -83,7 +81,7 @@ def outcome(distance: float, num_steps: int, has_stopped: bool) -> str:
     return f"stopped {distance:.1f} m from the goal after {num_steps} steps"
 
 
-def _draw_start(axis: Axes, start: Sequence[float]) -> None:
+def draw_start(axis: Axes, start: Sequence[float]) -> None:
     """A dot and an arrow where a flight begins and looks; x, y, yaw, field frame."""
     x, y, yaw = start
     axis.scatter(x, y, s=70, color=START, edgecolor="black", zorder=7, label="start")
@@ -91,47 +89,6 @@ def _draw_start(axis: Axes, start: Sequence[float]) -> None:
         x, y, math.cos(yaw), math.sin(yaw),
         color=START, edgecolor="black", linewidth=0.7, scale=18, width=0.009, zorder=7,
     )  # fmt: skip
-
-
-def draw_segment(path: Path, segment: Segment) -> None:
-    """Write one segment's picture: the field from above, the demonstrated path, and what the drone sees at first."""
-    task, note = segment.task, segment.annotation
-    figure = plt.figure(figsize=(12.4, 7.6), layout="constrained")
-    above, aside = np.ravel(figure.subfigures(1, 2, width_ratios=(1.45, 1)))  # type: ignore[arg-type]
-    axis = above.subplots()
-    draw_top_down(axis, task.layout)
-    _draw_path(axis, task.path, SHOWN, "-", "demonstrated")
-    _draw_start(axis, task.start)
-    axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
-    sentence, view = aside.subplots(2, 1)
-    for cell in (sentence, view):
-        cell.set_axis_off()
-    view.imshow(
-        simulator_for([task]).reset(torch.tensor([task.start], dtype=torch.float64)).image[0], interpolation="lanczos"
-    )
-    view.set_title("what the drone sees at first", fontsize=10, loc="left")
-    words = "\n".join(textwrap.wrap(f"“{task.instruction}”", 38))
-    sentence.text(0.0, 0.1, words, fontsize=15, va="bottom", linespacing=1.4)
-    if note is not None:
-        _mark_manoeuvres(axis, segment, note)
-        told = f"{'; '.join(note.manoeuvres)}\n{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}"
-        sentence.text(0.0, 0.0, told, fontsize=10, va="top", color="#555555")
-    sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
-    save_figure(figure, path)
-
-
-def _mark_manoeuvres(axis: Axes, segment: Segment, note: Annotation) -> None:
-    """Letters on the landmarks meant, dots where one manoeuvre ends and the next begins."""
-    for slot, mark in zip(SLOTS, note.meant, strict=False):
-        landmark = segment.task.layout.landmarks[mark]
-        axis.text(
-            landmark.x, landmark.y, slot, fontsize=12, weight="bold", ha="center", va="center", zorder=8,
-            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": "black", "alpha": 0.85},
-        )  # fmt: skip
-    for stop in note.stops[:-1]:
-        x, y = segment.task.path[stop].tolist()
-        axis.scatter(x, y, s=28, color=SHOWN, edgecolor="black", zorder=6)
 
 
 def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: int) -> None:
@@ -143,9 +100,9 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
     axis = above.subplots()
     draw_top_down(axis, task.layout)
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
-    _draw_path(axis, task.path, SHOWN, "--", "demonstrated")
-    _draw_path(axis, flown[:, :2], FLOWN, "-", "flown")
-    _draw_start(axis, (flown[0, 0], flown[0, 1], flown[0, 5]))
+    draw_path(axis, task.path, SHOWN, "--", "demonstrated")
+    draw_path(axis, flown[:, :2], FLOWN, "-", "flown")
+    draw_start(axis, (flown[0, 0], flown[0, 1], flown[0, 5]))
     axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
     rows, columns = 4, 2
     shown = np.unique(np.linspace(0, num_steps - 1, rows * columns).round().astype(int))

@@ -37,3 +37,6 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         print(f"pvn: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("pvn: interrupted; files are written whole or not at all", file=sys.stderr)
+        raise SystemExit(130) from None

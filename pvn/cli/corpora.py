@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, UseAppendAction, subcommand
 
 from pvn.cli.options import print_json
 
@@ -21,10 +21,10 @@ class CorpusMake:
     out: Path
     """Folder for the corpus; it must not exist."""
     size: int = 27_965
-    """Segments in all splits together, in LANI's proportions; by default LANI's 19,758 + 4,135 + 4,072."""
+    """Segments in all splits together, give or take one, in LANI's proportions; by default 19,758, 4,135 and 4,072."""
     seed: int = 0
     """The same seed gives the same corpus."""
-    bank: tuple[Path, ...] = ()
+    bank: UseAppendAction[tuple[tuple[Path, ...], ...]] = ()
     """Phrase bank files to use instead of the five bundled ones (docs/formats.md)."""
     only: Split | None = None
     """Make this split alone. With banks of your own and no training split, every phrase counts as unseen."""
@@ -35,7 +35,6 @@ class CorpusMake:
 
     def run(self) -> None:
         """Make it, and say what was made."""
-        import os
         import time
 
         from pvn.app.progress import progress_bar
@@ -43,9 +42,12 @@ class CorpusMake:
         from pvn.corpus.meadow import make_meadow, split_sizes
         from pvn.corpus.segments import SPLITS
         from pvn.corpus.store import check_new, write_corpus
+        from pvn.simulator.compiling import num_cores
 
         check_new(self.out)
-        banks = read_banks(self.bank)
+        if self.processes < 0:
+            raise ValueError(f"processes: got {self.processes}, expected 0 (one for each core) or more")
+        banks = read_banks([path for group in self.bank for path in group])
         only = SPLITS if self.only is None else (self.only,)
         began = time.perf_counter()
         with progress_bar("segments", sum(split_sizes(self.size, only).values())) as advance_to:
@@ -56,7 +58,7 @@ class CorpusMake:
                 noise=self.noise,
                 only=only,
                 is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
-                num_processes=self.processes or os.cpu_count() or 1,
+                num_processes=self.processes or num_cores(),
                 watch=advance_to,
             )
         origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
@@ -78,22 +80,24 @@ class CorpusStats:
         """Measure and print."""
         from pvn.app.tables import print_corpus_report
         from pvn.corpus.statistics import measure_corpus
-        from pvn.corpus.store import read_corpus
+        from pvn.corpus.store import origin, read_corpus
 
-        report = measure_corpus(read_corpus(self.folder))
+        report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
         print_json(report) if self.json else print_corpus_report(report)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusShow:
-    """Draw a segment of a corpus: the field from above, the path, the sentence."""
+    """Draw a segment of a corpus (the field from above, the path, the sentence) or a sheet of several."""
 
     folder: Positional[Path]
     """Folder of the corpus."""
     segment: str | None = None
     """Which segment: environment and place in its paragraph, such as 12-3; by default a random one."""
+    count: int = 1
+    """Draw a sheet of this many random segments."""
     seed: int = 0
-    """Which random one."""
+    """Which random ones."""
     out: Path | None = None
     """File for the picture; by default in the folder pictures."""
 
@@ -101,16 +105,21 @@ class CorpusShow:
         """Draw, and say where."""
         import random
 
-        from pvn.app.figures import draw_segment
         from pvn.app.saving import picture_path
+        from pvn.app.segments import draw_segment, draw_segments
         from pvn.corpus.store import read_corpus
 
         corpus = read_corpus(self.folder)
-        names = [segment.id for segment in corpus]
-        segment = corpus.segment(self.segment or random.Random(self.seed).choice(names))
-        out = picture_path(self.out or Path(f"pictures/segment_{segment.id}.png"))
-        draw_segment(out, segment)
-        print(f"{segment.id}: {segment.task.instruction}\npicture: {out}")
+        if not 1 <= self.count <= len(corpus):
+            raise ValueError(f"count: got {self.count}, expected 1 to {len(corpus)}, the segments there are")
+        names = random.Random(self.seed).sample([segment.id for segment in corpus], self.count)
+        chosen = [corpus.segment(self.segment)] if self.segment else [corpus.segment(name) for name in names]
+        name = f"segment_{chosen[0].id}" if len(chosen) == 1 else f"segments_seed{self.seed}"
+        out = picture_path(self.out or Path(f"pictures/{name}.png"))
+        draw_segment(out, chosen[0]) if len(chosen) == 1 else draw_segments(out, chosen)
+        for segment in chosen:
+            print(f"{segment.id}: {segment.task.instruction}")
+        print(f"picture: {out}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +138,9 @@ class CorpusAlignments:
         from pvn.corpus.store import read_corpus
         from pvn.corpus.vocabulary import Vocabulary
 
-        train = read_corpus(self.folder, ("train",))["train"]
+        train = read_corpus(self.folder, ("train",)).splits.get("train")
+        if train is None:
+            raise ValueError(f"{self.folder}: has no training split, expected one to count words in")
         vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
         alignment = align(train, vocabulary)
         print_json(alignment.to_json()) if self.json else print_alignments(alignment)

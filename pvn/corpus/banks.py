@@ -62,9 +62,15 @@ def _texts(value: object, where: str, what: str) -> tuple[str, ...]:
         raise _fail(where, what, value, "a list of noun phrases")
     texts = tuple(" ".join(text.split()) for text in value)  # type: ignore[attr-defined]
     for text in texts:
+        _check_text(text, where, what)
         if text.split()[0].lower() in _ARTICLES:
             raise _fail(where, what, repr(text), f"{text.split(maxsplit=1)[-1]!r}, without an article")
     return texts
+
+
+def _check_text(text: str, where: str, what: str) -> None:
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise _fail(where, what, ascii(text), "text without half characters (lone surrogates)")
 
 
 def _references(content: dict[str, Any], where: str) -> dict[str, tuple[str, ...]]:
@@ -97,6 +103,7 @@ def _phrase(content: object, where: str, name: str) -> Phrase:
         raise _fail(where, "phrase", content, 'an object such as {"do": ["goto A"], "say": "fly to {A}"}')
     say, texts = " ".join(content["say"].split()), content["do"]
     where = f"{where} ({say!r})"
+    _check_text(say, where, "say")
     if not say:
         raise _fail(where, "say", "no words", "a sentence")
     if not 1 <= len(texts) <= MOST_MANOEUVRES or not all(isinstance(text, str) for text in texts):
@@ -105,6 +112,10 @@ def _phrase(content: object, where: str, name: str) -> Phrase:
         do = tuple(parse_manoeuvre(text) for text in texts)
     except ValueError as error:
         raise ValueError(f"{where}: {error}; see docs/formats.md") from None
+    if any(manoeuvre.kind == "fence" and manoeuvre.detail != "COLOR" for manoeuvre in do):
+        raise _fail(where, "do", texts, "fence COLOR: the colour is chosen where the drone is")
+    if sum(manoeuvre.kind == "fence" for manoeuvre in do) > 1:
+        raise _fail(where, "do", texts, "at most one fence, since there is one slot {F}")
     letters = list(dict.fromkeys(slot for manoeuvre in do for slot in manoeuvre.slots))
     if letters != list(SLOTS[: len(letters)]):
         raise _fail(where, "do", texts, "landmarks named A, B, C in the order they come")
@@ -130,11 +141,15 @@ def _bank(content: object, where: str) -> Bank:
     for text in fence:
         if _SLOT.findall(text) != ["COLOR"]:
             raise _fail(where, "fence", repr(text), "one {COLOR} in it")
+    lake = _texts(content.get("lake", []), where, "lake")
+    for text in lake:
+        if _SLOT.search(text):
+            raise _fail(where, "lake", repr(text), "plain words")
     return Bank(
         author,
         _references(content, where),
         fence,
-        _texts(content.get("lake", []), where, "lake"),
+        lake,
         tuple(_phrase(one, f"{where}, phrase {number}", f"{author}{number}") for number, one in enumerate(phrases)),
     )
 

@@ -127,7 +127,8 @@ def _is_lake(piece: Piece, scene: Scene, kind: str, side: int) -> bool:
         return False
     distance = _shore_distances(piece.points, scene.lake.shore)
     if kind == "lake":
-        return bool(distance[-1] <= 1.5)
+        column, row = (piece.points[-1] / CELL).astype(int).tolist()
+        return bool(distance[-1] <= 1.5 and not scene.layout.lake[column, row])
     near = np.flatnonzero(distance <= 4.0)
     if not len(near):
         return False

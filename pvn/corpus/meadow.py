@@ -6,7 +6,10 @@ import concurrent.futures
 import functools
 import math
 import multiprocessing
+import os
 import re
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +62,8 @@ class Recipe:
     noise: float
     lexicon: Lexicon
     seen: Stock
-    unseen: Stock
+    unseen: Stock | None
+    """None where the banks are too small for phrases to be held out."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,13 @@ def _weight(do: Do) -> float:
     if "fence" in kinds:
         weight *= 0.7  # there is always a fence ahead
     if any(text.endswith("full") for text in texts):
-        weight *= 0.3
+        weight *= 0.4
     if "forward short" in texts and kinds <= {"turn", "face", "forward"}:
-        weight *= 0.25
+        weight *= 0.35
     if do[0].kind in ("turn", "face"):
         weight *= 0.15  # LANI's demonstrations mostly go on the way the drone is looking
+        if kinds <= {"turn", "face", "forward"}:
+            weight *= 0.6  # and mostly to something
     return weight
 
 
@@ -101,8 +107,7 @@ def _wording(phrase: Phrase) -> str:
 def _stock(phrases: Iterable[Phrase]) -> Stock:
     groups: dict[Do, list[Phrase]] = defaultdict(list)
     for phrase in phrases:
-        if phrase.moves:  # turning on the spot alone is no flight; LANI leaves such segments out too
-            groups[phrase.do].append(phrase)
+        groups[phrase.do].append(phrase)
     shares = np.array([len(group) * _weight(do) for do, group in groups.items()])
     return Stock({do: tuple(group) for do, group in groups.items()}, Choice(tuple(groups), shares / shares.sum()))
 
@@ -123,15 +128,18 @@ def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[
 
 def make_recipe(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool) -> Recipe:
     """The recipe for a corpus; `is_all_unseen` where nothing is trained, so that every phrase is new."""
+    if not banks:
+        raise ValueError("banks: got none, expected at least one phrase bank")
     if not 0.0 <= noise <= 1.0:
         raise ValueError(f"noise: got {noise:g}, expected a share from 0 to 1")
     if seed < 0:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
-    phrases = [phrase for bank in banks for phrase in bank.phrases]
+    # Turning on the spot alone is no flight; LANI leaves such segments out too.
+    phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.moves]
     held = _hold_out(phrases, np.random.default_rng((seed, 1)))
     if is_all_unseen or not held:
         everything = _stock(phrases)
-        return Recipe(seed, noise, Lexicon.of(banks), everything, everything)
+        return Recipe(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
     return Recipe(
         seed,
         noise,
@@ -148,14 +156,18 @@ def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> P
     return phrases[int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
 
 
+def _stock_for(recipe: Recipe, is_seen: bool) -> Stock:
+    return recipe.seen if is_seen or recipe.unseen is None else recipe.unseen
+
+
 def _tell(
     recipe: Recipe, scene: Scene, flight: Flight, is_seen: bool, generator: np.random.Generator
 ) -> tuple[str, Annotation]:
-    stock = recipe.seen if is_seen else recipe.unseen
+    stock = _stock_for(recipe, is_seen)
     plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.do)
     phrase = _pick_phrase(stock.phrases[plain], generator)
     author = phrase.id.rstrip("0123456789")
-    references, is_ambiguous = refer_to_all(recipe.lexicon, author, scene, flight, generator)
+    references, is_ambiguous = refer_to_all(recipe.lexicon, author, phrase.say, scene, flight, generator)
     annotation = Annotation(
         tuple(map(str, flight.do)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
     )
@@ -165,8 +177,7 @@ def _tell(
 
 def make_paragraph(recipe: Recipe, field: Field, layout: Layout | None = None) -> list[Segment]:
     """The segments of one field, a random one by default; a tour that gets stuck gives way to another."""
-    stocks = [recipe.seen if is_seen else recipe.unseen for is_seen in field.is_seen]
-    choices = [stock.choice for stock in stocks]
+    choices = [_stock_for(recipe, is_seen).choice for is_seen in field.is_seen]
     for attempt in range(TRIES_PER_FIELD * MOST_FIELDS):
         trial, tour = divmod(attempt, TRIES_PER_FIELD)
         if tour == 0:
@@ -178,8 +189,8 @@ def make_paragraph(recipe: Recipe, field: Field, layout: Layout | None = None) -
             break
     else:
         raise ValueError(
-            f"no tour of {len(stocks)} flights could be found in {attempt + 1} tries; expected landmarks with room "
-            "between them and phrases that fly to them; add landmarks or phrases"
+            f"no tour of {len(choices)} flights could be found in {attempt + 1} tries; expected landmarks with room "
+            "between them and phrases that can be flown there; add landmarks, or phrases such as goto A and turn left"
         )
     segments = []
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
@@ -210,16 +221,13 @@ def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> lis
     return lengths.tolist()
 
 
-def plan_split(split: Split, num_segments: int, seed: int, is_all_unseen: bool) -> list[Field]:
+def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) -> list[Field]:
     """The fields of a split, numbered so that no two splits share one, whatever their sizes."""
     order = SPLITS.index(split)
     generator = np.random.default_rng((seed, 2, order))
     lengths = _paragraph_lengths(num_segments, generator)
     is_seen = np.ones(num_segments, bool)
-    if is_all_unseen:
-        is_seen[:] = False
-    elif split != "train":
-        is_seen[generator.permutation(num_segments)[: round(UNSEEN_SHARE * num_segments)]] = False
+    is_seen[generator.permutation(num_segments)[: round(unseen_share * num_segments)]] = False
     parts = np.split(is_seen, np.cumsum(lengths)[:-1])
     return [Field(len(SPLITS) * place + order, tuple(part.tolist())) for place, part in enumerate(parts)]
 
@@ -235,13 +243,26 @@ def _jobs(fields: Sequence[Field]) -> list[Sequence[Field]]:
     return [fields[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(fields), FIELDS_PER_JOB)]
 
 
+def _die_with(parent: int) -> None:
+    """End this process soon after its parent is gone; a killed one cannot say goodbye."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _results(recipe: Recipe, jobs: Sequence[Sequence[Field]], num_processes: int) -> Iterator[list[Segment]]:
     make = functools.partial(_make_paragraphs, recipe)
     if num_processes == 1:
         yield from map(make, jobs)
         return
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(num_processes, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        num_processes, mp_context=context, initializer=_die_with, initargs=(os.getpid(),)
+    ) as pool:
         yield from pool.map(make, jobs)
 
 
@@ -262,7 +283,11 @@ def make_meadow(
     """
     recipe = make_recipe(banks, seed, noise, is_all_unseen)
     splits: dict[Split, tuple[Segment, ...]] = {}
-    plans = {split: plan_split(split, count, seed, is_all_unseen) for split, count in split_sizes(size, only).items()}
+    held = 0.0 if recipe.unseen is None else 1.0 if is_all_unseen else UNSEEN_SHARE
+    plans = {
+        split: plan_split(split, count, seed, 0.0 if split == "train" else held)
+        for split, count in split_sizes(size, only).items()
+    }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
     results = _results(recipe, jobs, num_processes)
     for split, fields in plans.items():

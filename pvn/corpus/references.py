@@ -8,6 +8,7 @@ near it, by distance or by side; a small share stays ambiguous, as people's do.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,10 @@ NEAR = 14.0
 CLEARLY = 4.0
 """What tells two things apart differs by at least this many metres."""
 _EMPTY = frozenset(("a", "an", "the", "of", "with", "that", "is", "its", "thing", "object", "looking", "like", "s"))
-_NEAR_WORDS = ("near", "by", "next to", "close to", "beside")
+_NEAR_WORDS = ("near", "close to", "closest to")
+_AT_WORDS = ("near", "by", "next to", "close to")
+_SINGULAR = re.compile(r"\b(?:it|its|is|has|that|this)\b")
+_AFTER_THE_HEAD = re.compile(r"\b(?:of|with|that|thats|in|on|growing|like|made|without|near|for)\b")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +102,13 @@ class Reference:
 class _Speaker:
     """Chooses references in one field from one place."""
 
-    def __init__(self, lexicon: Lexicon, author: str, scene: Scene, pose: Pose, generator: np.random.Generator) -> None:
-        self.lexicon, self.author, self.scene, self.pose = lexicon, author, scene, pose
-        self.generator = generator
+    def __init__(
+        self, lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
+    ) -> None:
+        self.lexicon, self.author, self.scene, self.pose = lexicon, author, scene, Pose(*flight.start)
+        self.generator, self.meant = generator, flight.meant
+        # A phrase that goes on about "it" or what "is" there wants one thing, not several.
+        self.is_singular = bool(_SINGULAR.search(say))
         self.classes = [LANDMARK_NAMES.index(mark.name) for mark in scene.layout.landmarks]
 
     def pick(self, options: Sequence[str]) -> str:
@@ -111,7 +119,14 @@ class _Speaker:
         return [other for other, kind in enumerate(self.classes) if other != mark and fits[kind]]
 
     def _names(self, mark: int) -> tuple[str, ...]:
-        return self.lexicon.by_author[self.author][self.scene.layout.landmarks[mark].name]
+        names = self.lexicon.by_author[self.author][self.scene.layout.landmarks[mark].name]
+        singular = tuple(name for name in names if not is_plural(name))
+        return singular if self.is_singular and singular else names
+
+    def _bearings(self, marks: Sequence[int]) -> Points:
+        """Directions off the heading of some landmarks, radians, left positive."""
+        off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
+        return (np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading + math.pi) % (2 * math.pi) - math.pi
 
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
         """A reference to a landmark; `is_seen_now` where its distance and side as the drone sees it now may tell."""
@@ -143,7 +158,9 @@ class _Speaker:
         gap = np.hypot(*(centres - centres[mark]).T)
         ways = []
         for other in np.argsort(gap).tolist():
-            if other == mark or other in rivals or gap[other] > NEAR:
+            if other == mark or other in rivals or other in self.meant or gap[other] > NEAR:
+                continue
+            if abs(self._bearings([other])[0]) > math.radians(75):
                 continue
             is_clear = all(np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEARLY for rival in rivals)
             alone = [text for text in self._names(other) if not self._rivals(text, other)]
@@ -157,13 +174,13 @@ class _Speaker:
         for colour, angle in FENCES.items():
             ahead = np.array([math.cos(angle), math.sin(angle)])
             left = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
-            if left[0] < 9.0 and (left[1:] > left[0] + 2 * CLEARLY).all():
-                ways.append(f"the {name} {self.pick(_NEAR_WORDS)} the {colour} fence")
+            if left[0] < 7.0 and (left[1:] > left[0] + 2 * CLEARLY).all():
+                ways.append(f"the {name} {self.pick(_AT_WORDS)} the {colour} fence")
         if self.scene.lake is not None:
             places = self.scene.centres[marks].tolist()
             shore = np.array([shore_distance(x, y, self.scene.lake.shore) for x, y in places])
-            if shore[0] < 7.0 and (shore[1:] > shore[0] + 2 * CLEARLY).all():
-                ways.append(f"the {name} {self.pick(_NEAR_WORDS)} the {self.pick(('lake', 'water'))}")
+            if shore[0] < 6.0 and (shore[1:] > shore[0] + 2 * CLEARLY).all():
+                ways.append(f"the {name} {self.pick(_AT_WORDS)} the {self.pick(('lake', 'water'))}")
         return ways
 
     def _by_distance(self, name: str, mark: int, rivals: list[int]) -> list[str]:
@@ -176,13 +193,19 @@ class _Speaker:
         return []
 
     def _by_side(self, name: str, mark: int, rivals: list[int]) -> list[str]:
-        off: Points = self.scene.centres[[mark, *rivals]] - (self.pose.x, self.pose.y)
-        bearing = (np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading + math.pi) % (2 * math.pi) - math.pi
-        if (np.abs(bearing) > math.radians(60)).any() or len(rivals) != 1:
+        if len(rivals) != 1:
             return []
-        if abs(bearing[0] - bearing[1]) < math.radians(15):
+        bearing, other = self._bearings([mark, *rivals]).tolist()
+        if abs(bearing) > math.radians(60) or abs(other) > math.radians(60):
             return []
-        side = "left" if bearing[0] > bearing[1] else "right"
+        side = "left" if bearing > 0 else "right"
+        # Clearly on that side of the drone, and clearly more so than the other one.
+        if (
+            abs(bearing) < math.radians(8)
+            or abs(bearing - other) < math.radians(15)
+            or (bearing > other) != (bearing > 0)
+        ):
+            return []
         return [self.pick((f"the {name} on the {side}", f"the {name} to the {side}", f"the {side} {name}"))]
 
     def fence(self, colour: str) -> str:
@@ -194,19 +217,25 @@ class _Speaker:
         return "the " + self.pick(self.lexicon.lakes[self.author])
 
 
+def is_plural(name: str) -> bool:
+    """Whether a noun phrase is plural by its head: "two palms" is, "pair of palms" and "cactus" are not."""
+    head = _AFTER_THE_HEAD.split(name)[0].split()[-1]
+    return head.endswith("s") and not head.endswith(("ss", "us", "'s"))
+
+
 def refer_to_all(
-    lexicon: Lexicon, author: str, scene: Scene, flight: Flight, generator: np.random.Generator
+    lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
 ) -> tuple[dict[str, str], bool]:
-    """Texts for the slots A, B, C, F, W of a flight, and whether one of them is ambiguous."""
-    pose = Pose(*flight.start)
-    speaker = _Speaker(lexicon, author, scene, pose, generator)
+    """Texts for the slots A, B, C, F, W of a flight told in a phrase, and whether one of them is ambiguous."""
+    speaker = _Speaker(lexicon, author, say, scene, flight, generator)
     # "Pass the tree on the left on your left" helps nobody: only what is flown to is pointed at.
     first = flight.do[0]
     may_point = first.kind in ("goto", "toward") and not first.detail
     references = [speaker.refer(mark, may_point and place == 0) for place, mark in enumerate(flight.meant)]
     texts = {slot: reference.text for slot, reference in zip(SLOTS, references, strict=False)}
-    texts["W"] = speaker.lake()
     for manoeuvre in flight.do:
         if manoeuvre.kind == "fence":
             texts["F"] = speaker.fence(manoeuvre.detail)
+        elif manoeuvre.kind.startswith("lake"):
+            texts["W"] = speaker.lake()
     return texts, any(reference.is_ambiguous for reference in references)

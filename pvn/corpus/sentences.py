@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 
+from pvn.corpus.vocabulary import bundled_dictionary
+
 _SLOT = re.compile(r"\{([A-Z])\}")
 _WORD = re.compile(r"[a-z]+")
 _MUST_BE_RIGHT = frozenset(
@@ -17,6 +19,15 @@ LEAST_LETTERS, LEAST_LETTERS_IN_REFERENCE = 5, 7
 
 
 def _slip_in_word(word: str, generator: np.random.Generator) -> str:
+    """A word with a typing error that is no other word."""
+    for _ in range(20):
+        slipped = _mistype(word, generator)
+        if slipped != word and slipped not in bundled_dictionary():
+            return slipped
+    return word
+
+
+def _mistype(word: str, generator: np.random.Generator) -> str:
     """A word with two letters swapped, one left out or one typed twice, never at its ends."""
     place = int(generator.integers(1, len(word) - 2))
     match int(generator.integers(3)):

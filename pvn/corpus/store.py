@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -149,6 +150,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected the keys version, name and parts; make the corpus again")
     if manifest["version"] != VERSION:
         raise ValueError(f"{path}: got version {manifest['version']!r}, expected {VERSION}; make the corpus again")
+    for part in manifest["parts"]:
+        if not (isinstance(part, dict) and part.get("split") in SPLITS and isinstance(part.get("file"), str)):
+            raise ValueError(f"{path}: parts: got {part!r}, expected a file and a split; make the corpus again")
     return manifest
 
 
@@ -174,15 +178,22 @@ def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse an output folder that exists, before hours are spent on what should go there."""
-    if folder.exists():
+    """Refuse an output folder that exists or cannot be made, before time is spent on what should go there."""
+    if folder.exists() or folder.is_symlink():
         raise FileExistsError(f"{folder} exists already; remove it, or choose another folder with --out")
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{parent}: cannot be made into a folder ({error.strerror}); choose another --out") from None
+    if not os.access(parent, os.W_OK):
+        raise PermissionError(f"{parent}: not a folder one may write to; choose another --out")
 
 
 def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = None) -> None:
     """Write a corpus into a new folder, whole or not at all; `origin` is kept in the manifest."""
     check_new(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder = folder.absolute()
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
@@ -190,6 +201,8 @@ def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = N
         parts = [_write_part(partial, split, part, 0) for split, part in corpus.splits.items() if part]
         _write_manifest(partial, {"version": VERSION, "name": corpus.name, "origin": origin or {}, "parts": parts})
         partial.rename(folder)
+    except OSError as error:
+        raise OSError(f"{folder}: {error.strerror or error}; nothing was written") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

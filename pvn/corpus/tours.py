@@ -29,9 +29,9 @@ LATER = math.radians(90)
 """Off the heading at most, for what comes later in the list: the drone turns to it without being told."""
 ON_THE_SPOT = math.radians(60)
 """A person who has to turn by more than this turns before flying on."""
-FAR = 22.0
+FAR = 20.0
 """Landmarks further away are not spoken of, metres."""
-TRIES_AHEAD, TRIES_TURNING = 60, 60
+TRIES_AHEAD, TRIES_TURNING, TRIES_LOOKING, TRIES_PLACED = 60, 60, 6, 6
 TRIES_PER_LIST = 2
 TRIES_PER_MANOEUVRE = 12
 LEAST_PATH = 4.0
@@ -90,17 +90,30 @@ class _Planner:
         scene, pose, taken = self.scene, self.pose, set(self.meant.values())
         least, far = 0.0, FAR
         if manoeuvre.kind == "between":
-            seen = in_sight(scene.middles, pose.x, pose.y, pose.heading, least, limit, far)
-            return [pair for pair in map(tuple, scene.pairs[seen].tolist()) if not taken.intersection(pair)]
+            return self._pairs(manoeuvre, limit)
         if manoeuvre.kind == "face":
             least, limit, far = math.radians(42), 2 * math.pi, math.inf
-        elif manoeuvre.kind == "until":
-            limit = math.radians(80)
         # People mention what is next on the way, rarely what lies behind it or where they have just been.
         if manoeuvre.kind != "face":
             taken.update(self.visited)
         seen = in_sight(scene.centres, pose.x, pose.y, pose.heading, least, limit, far)
         return [(mark,) for mark in seen.tolist() if mark not in taken]
+
+    def _pairs(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
+        """Pairs with a gap ahead, both of which are in view if the gap is to be, and which agree with what is meant."""
+        scene, pose = self.scene, self.pose
+        ahead = in_sight(scene.middles, pose.x, pose.y, pose.heading, 0.0, limit, FAR)
+        wide = max(limit, math.radians(48))
+        seen = set(in_sight(scene.centres, pose.x, pose.y, pose.heading, 0.0, wide, math.inf).tolist())
+        bound = [self.meant.get(slot) for slot in manoeuvre.slots]
+        others = set(self.meant.values()) - set(bound)
+        return [
+            pair
+            for pair in map(tuple, scene.pairs[ahead].tolist())
+            if seen.issuperset(pair)
+            and not others.intersection(pair)
+            and all(mark in (None, chosen) for mark, chosen in zip(bound, pair, strict=True))
+        ]
 
     def _fence_ahead(self) -> str:
         """Colour of one of the two fences nearest to straight ahead."""
@@ -257,22 +270,32 @@ class Choice:
         """Lists to try one after the other; the last ones begin with a turn, for there may be nothing ahead."""
         for place in generator.choice(len(self.dos), TRIES_AHEAD, p=self.shares).tolist():
             yield self.dos[place]
-        turns = self._turns
-        for place in generator.choice(turns, TRIES_TURNING).tolist() if len(turns) else ():
-            yield self.dos[place]
+        turns = np.where(self._turns, self.shares, 0.0)
+        if turns.any():
+            for place in generator.choice(len(self.dos), TRIES_TURNING, p=turns / turns.sum()).tolist():
+                yield self.dos[place]
 
     @functools.cached_property
-    def _turns(self) -> npt.NDArray[np.int64]:
-        return np.flatnonzero([IS_ON_THE_SPOT[do[0].kind] for do in self.dos])
+    def _turns(self) -> npt.NDArray[np.bool_]:
+        return np.array([IS_ON_THE_SPOT[do[0].kind] for do in self.dos])
 
 
 def fly_tour(scene: Scene, choices: Sequence[Choice], generator: np.random.Generator) -> list[Flight] | None:
-    """Flights one after the other, one for each of `choices`; None if the tour gets stuck."""
+    """Flights one after the other, one for each of `choices`; None if the tour gets stuck.
+
+    Where nothing can be said from where a flight ended, as happens with few phrases, the drone first looks
+    elsewhere, and is then put elsewhere.
+    """
     pose, flights = first_pose(scene, generator), []
     visited: list[int] = []
     for choice in choices:
-        for do in choice.draw(generator):
-            flight = _try_list(scene, pose, do, generator, visited[-2:])
+        for attempt in range(TRIES_LOOKING + TRIES_PLACED):
+            if attempt > 0:
+                pose = replace(pose, heading=generator.uniform(-math.pi, math.pi))
+            if attempt >= TRIES_LOOKING:
+                pose = first_pose(scene, generator)
+            tries = (_try_list(scene, pose, do, generator, visited[-2:]) for do in choice.draw(generator))
+            flight = next((flight for flight in tries if flight is not None), None)
             if flight is not None:
                 break
         else:

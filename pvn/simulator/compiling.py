@@ -66,7 +66,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_num_cores(), thread_name_prefix="pvn-simulator")
+    return ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-simulator")
 
 
 if hasattr(os, "register_at_fork"):
@@ -74,7 +74,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
+    """Cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -86,9 +87,9 @@ def run_in_parallel(loop: Callable[..., None], num_items: int, grain: int, *argu
     Plain threads over a kernel without the lock, rather than Numba's own parallel loops: they may be
     called from several threads at once, and they compile three times faster.
     """
-    num_cores = _num_cores()
-    size = max(grain, -(-num_items // (4 * num_cores)))
-    if num_items <= size or num_cores == 1:
+    count = num_cores()
+    size = max(grain, -(-num_items // (4 * count)))
+    if num_items <= size or count == 1:
         loop(0, num_items, *arguments)
         return
     jobs = [

@@ -120,7 +120,8 @@ def _external_stream(handle: int) -> Any:
     return cuda.external_stream(handle)
 
 
-def _stream() -> Any:
+def current_stream() -> Any:
+    """Torch's current stream, as Numba launches on it."""
     return _external_stream(torch.cuda.current_stream().cuda_stream)
 
 
@@ -130,12 +131,12 @@ def _blocks(num_threads: int) -> int:
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
     """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
-    _fly_all[_blocks(len(state)), THREADS, _stream()](state, setpoints, airframe, num_substeps)
+    _fly_all[_blocks(len(state)), THREADS, current_stream()](state, setpoints, airframe, num_substeps)
 
 
 def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
     """Fill poses (B, 6) and cameras (B, 18), float32, from state (B, 17)."""
-    _point_all[_blocks(len(state)), THREADS, _stream()](state, lens, poses, cameras)
+    _point_all[_blocks(len(state)), THREADS, current_stream()](state, lens, poses, cameras)
 
 
 def _gather(
@@ -146,8 +147,8 @@ def _gather(
     aimed = torch.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), device=device)
     candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.uint16, device=device)
     counts = torch.empty(rows, dtype=torch.int32, device=device)
-    _aim_all[_blocks(len(cameras) * MAX_LANDMARKS), THREADS, _stream()](cameras, fields, field_index, aimed)
-    _gather_all[_blocks(rows), THREADS, _stream()](
+    _aim_all[_blocks(len(cameras) * MAX_LANDMARKS), THREADS, current_stream()](cameras, fields, field_index, aimed)
+    _gather_all[_blocks(rows), THREADS, current_stream()](
         cameras, fields, field_index, aimed, width, height, candidates, counts
     )
     return aimed, candidates, counts
@@ -160,7 +161,7 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     """
     height, width = image.shape[1], image.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
-    _paint_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](
+    _paint_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), current_stream()](
         cameras, fields, field_index, aimed, candidates, counts, is_full, image
     )
 
@@ -169,4 +170,6 @@ def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: in
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     height, width = depth.shape[1], depth.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
-    _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), _stream()](cameras, aimed, candidates, counts, depth, seen)
+    _measure_all[len(counts), (TILE_WIDTH, TILE_HEIGHT), current_stream()](
+        cameras, aimed, candidates, counts, depth, seen
+    )

@@ -299,6 +299,39 @@ class Simulator:
         self._functions.measure(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
         return depth, seen
 
+    def _cameras_at(self, pose_world: Tensor) -> Tensor:
+        """Cameras (K, 18) of bodies at poses (K, 6), field frame."""
+        pose = pose_world.to(self.device, torch.float64)
+        half = pose[:, 3:] / 2
+        (cr, cp, cy), (sr, sp, sy) = half.cos().unbind(-1), half.sin().unbind(-1)
+        state = torch.zeros((len(pose), NUM_STATES), dtype=torch.float64, device=self.device)
+        state[:, POSITION : POSITION + 3] = pose[:, :3]
+        state[:, QUATERNION : QUATERNION + 4] = torch.stack([
+            cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy,
+        ], -1)  # fmt: skip
+        cameras = torch.zeros((len(pose), NUM_CAMERA_COLUMNS), device=self.device)
+        self._functions.observe(state, self._lens, torch.empty((len(pose), 6), device=self.device), cameras)
+        return cameras
+
+    def look(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
+        """Pictures (K, H, W, 3) uint8 from poses (K, 6), field frame, in fields (K,); no flight is touched."""
+        camera = self.config.camera
+        image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
+        is_full = self.config.quality == "full"
+        self._functions.paint(self._cameras_at(pose_world), self._traced, field_index, self._num_solids, is_full, image)
+        return image
+
+    def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
+        """The landmark (K, H, W) int16 behind each pixel of pictures from poses (K, 6); -1 for none."""
+        camera = self.config.camera
+        shape = (len(pose_world), camera.height, camera.width)
+        depth = torch.empty(shape, device=self.device)
+        seen = torch.empty(shape, dtype=torch.int16, device=self.device)
+        cameras = self._cameras_at(pose_world)
+        self._functions.measure(cameras, self._traced, field_index, self._num_solids, depth, seen)
+        return seen
+
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
         """Views straight down (B, S, S, 3) uint8 on each flight's field and `margin` metres around it, north up."""
         row = from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)
