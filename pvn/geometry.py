@@ -3,8 +3,8 @@
 Field frame: origin at the south-west corner, x east, y north, z up, metres. Body frame: x forward, y left, z up.
 Camera frame: x right, y down, z along the optical axis. A pose is (x, y, z, roll, pitch, yaw), field frame,
 radians: yaw counter-clockwise from +x, then pitch about the body's left axis (positive: nose down), then roll
-about its forward axis (positive: right side down). Map frame of a pose (x, y, yaw): origin on the ground below it, x along
-its heading, y to its left, metres.
+about its forward axis (positive: right side down). Map frame of a pose (x, y, yaw): origin on the ground below it, x
+along its heading, y to its left, metres.
 """
 
 from __future__ import annotations
