@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 Item = TypeVar("Item")
 
@@ -30,3 +39,33 @@ def progress_over(what: str, items: Sequence[Item]) -> Iterator[Item]:
         for count, item in enumerate(items, start=1):
             yield item
             advance_to(count)
+
+
+@contextmanager
+def training_bars(logs: Path, is_shown: bool = True) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
+    """A bar for each stage with the running figures, which also go to TensorBoard logs in a folder."""
+    if not is_shown:
+        yield lambda what, step, num_steps, figures: None
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    writer = SummaryWriter(str(logs))
+    bars: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+
+        def watch(what: str, step: int, num_steps: int, figures: dict[str, float]) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=num_steps, note="")
+            note = "  ".join(
+                f"{name} {value:.3f}" for name, value in list(figures.items())[:3] + list(figures.items())[6:]
+            )
+            progress.update(bars[what], completed=step + 1, note=note)
+            for name, value in figures.items():
+                writer.add_scalar(f"{what}/{name}".replace(" ", ""), value, step)
+
+        yield watch
+    writer.close()

@@ -14,11 +14,13 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcom
 from pvn.cli.benches import Bench
 from pvn.cli.corpora import Corpus
 from pvn.cli.flying import Fly, Show
+from pvn.cli.training import Train
 
 Verb = (
     Annotated[Fly, subcommand("fly", prefix_name=False)]
     | Annotated[Show, subcommand("show", prefix_name=False)]
     | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
+    | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
 )
 

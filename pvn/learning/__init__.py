@@ -1,0 +1,1 @@
+"""How it is learned: demonstrations, targets, losses, the two stages, checkpoints."""

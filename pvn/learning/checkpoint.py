@@ -1,0 +1,81 @@
+"""Checkpoints: weights as safetensors, with what rebuilds the model as JSON beside them, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from pvn.world.files import replacing
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors by name."""
+    with replacing(path) as partial:
+        partial.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors in a file, on the host."""
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {path}; train first, or copy it there") from None
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path}: not a file of tensors ({error}); it is corrupt, train again or copy it again"
+        ) from None
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no file {path}; train first, or copy it there") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid JSON ({error}); train again or copy it again") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: got a JSON {type(content).__name__}, expected an object")
+    return content
+
+
+def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put tensors into a module, all of them."""
+    try:
+        module.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: does not fit the model ({error}); its JSON belongs to other weights") from None
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
+    """The optimizer's running averages by parameter name."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    tensors = {}
+    for name, parameter in zip(names, parameters, strict=True):
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{key}.{name}"] = torch.as_tensor(value)
+    return tensors
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, names: list[str], tensors: Mapping[str, Tensor]) -> None:
+    """Put running averages back."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for name, parameter in zip(names, parameters, strict=True):
+        state = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        optimizer.state[parameter] = {
+            key: value if key == "step" and not optimizer.defaults.get("fused") else value.to(parameter.device)
+            for key, value in state.items()
+        }

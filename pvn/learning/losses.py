@@ -1,0 +1,106 @@
+"""The objective of stage 1: two divergences and three auxiliary losses (paper, section 4.3 and appendix)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pvn.geometry import MapGrid
+from pvn.learning.demonstrations import Batch
+from pvn.learning.targets import target_distributions
+from pvn.model.visitation import GOAL, TRAJECTORY, AuxiliaryHeads, Visitation
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """Weights of the losses."""
+
+    sigma_cells: float = 0.6
+    """Width of the targets' Gaussians, in cells."""
+    landmark_weight: float = 1.0
+    """Of naming the landmarks in view from the semantic map (paper: lambda_percept)."""
+    grounded_weight: float = 1.0
+    """Of telling from the grounding map whether a landmark in view is mentioned (paper: lambda_ground)."""
+    mentioned_weight: float = 0.25
+    """Of telling from the embedding which classes are mentioned (paper: lambda_lang)."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Sums over predictions (or flights) and what they are summed over, so that parts of a batch can be added."""
+
+    trajectory: Tensor
+    goal: Tensor
+    landmark: Tensor
+    grounded: Tensor
+    mentioned: Tensor
+    hits: Tensor
+    """Predictions whose most likely goal cell is within 5 m of the goal."""
+    num_predictions: Tensor
+    num_visible: Tensor
+    """Predictions with a landmark in view."""
+    num_flights: Tensor
+
+
+def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
+    """Divergence (Q,) of predictions (Q, S, S) from targets (Q, S, S)."""
+    return (torch.xlogy(target, target) - target * log_probability).sum(dim=(1, 2))
+
+
+def _goal_hits(target: Tensor, log_probability: Tensor, grid: MapGrid) -> Tensor:
+    """Whether (Q,) the most likely cell is within 5 m of the target's."""
+    cells = torch.stack([value.flatten(1).argmax(1) for value in (target, log_probability)])
+    rows, columns = cells // grid.size, cells % grid.size
+    return torch.hypot((rows[0] - rows[1]).float(), (columns[0] - columns[1]).float()) * grid.cell < 5.0
+
+
+def stage1_losses(
+    visitation: Visitation, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid, config: LossConfig
+) -> Losses:
+    """The losses of predictions for a batch."""
+    flight = batch.frames.flight
+    target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells)[flight]
+    log_probability = visitation.log_probability
+    # The landmarks' cells on the maps.
+    cells = grid.cells(batch.landmark_map)[flight].round().long()  # (Q, 32, 2)
+    is_on_map = ((cells >= 0) & (cells < grid.size)).all(-1)
+    is_seen = batch.is_visible & is_on_map & (batch.landmark_class[flight] >= 0)
+    cells = cells.clamp(0, grid.size - 1)
+    query = torch.arange(len(flight), device=flight.device)[:, None]
+    share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over what is in view
+    semantic = visitation.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
+    kind = batch.landmark_class[flight].clamp(min=0)
+    named = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
+    grounding = visitation.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
+    is_meant = batch.mentioned[flight].gather(1, kind).float()
+    told = functional.binary_cross_entropy_with_logits(
+        heads.grounded(grounding.float())[..., 0], is_meant, reduction="none"
+    )
+    said = functional.binary_cross_entropy_with_logits(
+        heads.mentioned(visitation.embedding.float()), batch.mentioned[flight].float(), reduction="none"
+    )
+    return Losses(
+        trajectory=_divergence(target[:, TRAJECTORY], log_probability[:, TRAJECTORY]).sum(),
+        goal=_divergence(target[:, GOAL], log_probability[:, GOAL]).sum(),
+        landmark=(named.view_as(share) * share).sum(),
+        grounded=(told * share).sum(),
+        mentioned=said.mean(1).sum(),
+        hits=_goal_hits(target[:, GOAL], log_probability[:, GOAL], grid).sum(),
+        num_predictions=torch.tensor(len(flight), device=flight.device),
+        num_visible=is_seen.any(1).sum(),
+        num_flights=torch.tensor(len(batch.tokens), device=flight.device),
+    )
+
+
+def objective(losses: Losses, config: LossConfig, num_predictions: Tensor, num_visible: Tensor) -> Tensor:
+    """The loss of a part of a batch that has num_predictions and num_visible in all its parts together."""
+    visible = num_visible.clamp(min=1)
+    return (
+        (losses.trajectory + losses.goal) / num_predictions
+        + config.landmark_weight * losses.landmark / visible
+        + config.grounded_weight * losses.grounded / visible
+        + config.mentioned_weight * losses.mentioned / num_predictions
+    )

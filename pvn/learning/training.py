@@ -1,0 +1,123 @@
+"""From a corpus to an agent: vocabulary, alignment, both stages, and what is written on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from pvn.corpus.alignment import align
+from pvn.corpus.segments import Corpus
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.learning import parallel
+from pvn.learning.agent import save_agent
+from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
+from pvn.learning.demonstrations import demonstrate
+from pvn.learning.stage1 import Stage1Config, measure, train_stage1
+from pvn.learning.stage2 import Stage2Config, train_stage2
+from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.model.pvn import PVN
+from pvn.model.visitation import VisitationConfig, VisitationModel
+
+Stage = Literal["1", "2", "all"]
+Watch = Callable[[str, int, int, dict[str, float]], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything an agent's training depends on, beside the corpus."""
+
+    name: str
+    stage1: Stage1Config = Stage1Config()
+    stage2: Stage2Config = Stage2Config()
+    execution: ExecutionConfig = ExecutionConfig()
+    plan_every: int = 6
+    """Steps between predictions (paper: T_d)."""
+    min_count: int = 10
+    """Occurrences from which a word outside the dictionary is a term (authors' code)."""
+
+
+def _watched(watch: Watch, what: str) -> Callable[[int, int, dict[str, float]], None]:
+    return lambda step, num_steps, figures: watch(what, step, num_steps, figures)
+
+
+def _train_first(
+    model: VisitationModel,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    recipe: Recipe,
+    folder: Path,
+    device: torch.device,
+    is_resumed: bool,
+    watch: Watch,
+) -> dict[str, Any]:
+    """Train stage 1; how long each part took, and how well it predicts on the dev split."""
+    began = time.perf_counter()
+    alignment = align(corpus["train"], vocabulary)
+    tasks = [segment.task for segment in corpus["train"]]
+    shown = demonstrate(
+        tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=recipe.stage1.frame_every, device=device
+    )
+    spent = {"demonstrations_s": time.perf_counter() - began}
+    model.to(device)
+    if device.type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.compile_for(recipe.stage1.frames_per_batch + 64, 256)
+    began = time.perf_counter()
+    train_stage1(model, shown, recipe.stage1, folder, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
+    spent["stage1_s"] = time.perf_counter() - began
+    figures: dict[str, Any] = dict(spent)
+    if "dev" in corpus.splits and parallel.rank() == 0:
+        tasks = [segment.task for segment in corpus["dev"]][:1000]
+        held = demonstrate(tasks, vocabulary, alignment, plan_every=recipe.plan_every, device=device)
+        figures["dev"] = measure(model, held, recipe.stage1)
+    return figures
+
+
+def train(
+    corpus: Corpus,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    stage: Stage = "all",
+    device: str | torch.device = "cpu",
+    is_resumed: bool = False,
+    watch: Watch = lambda what, step, num_steps, figures: None,
+) -> PVN:
+    """Train an agent on a corpus's training split; checkpoints, weights and agent.json go to `folder`."""
+    device = torch.device(device)
+    vocabulary = Vocabulary.from_texts(
+        (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
+    )
+    torch.manual_seed(recipe.stage1.seed)
+    model = VisitationModel(VisitationConfig(num_words=len(vocabulary)))
+    pilot = ExecutionModel(replace(recipe.execution, grid=model.config.grid))
+    figures: dict[str, Any] = {}
+    first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
+    if stage in ("1", "all"):
+        figures |= _train_first(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
+        if parallel.rank() == 0:
+            write_tensors(first, model.state_dict())
+    elif first.exists():
+        load_weights(model, read_tensors(first), first)
+    if stage in ("2", "all"):
+        began = time.perf_counter()
+        if parallel.rank() == 0:  # a minute on one core: more would only wait for each other
+            train_stage2(
+                pilot, corpus["train"], recipe.stage2, folder, device=device, is_resumed=is_resumed,
+                watch=_watched(watch, "stage 2"),
+            )  # fmt: skip
+            write_tensors(second, pilot.state_dict())
+        figures["stage2_s"] = time.perf_counter() - began
+    elif second.exists():
+        load_weights(pilot, read_tensors(second), second)
+    agent = PVN(model.to(device), pilot.to(device), vocabulary, plan_every=recipe.plan_every)
+    if parallel.rank() == 0:
+        origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **figures}
+        write_json(folder / "training.json", origin)
+        save_agent(agent, folder / "agent.safetensors", origin)
+    return agent

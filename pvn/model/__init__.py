@@ -1,0 +1,1 @@
+"""What is learned: seeing, mapping, reading, predicting where to fly, and flying there."""

@@ -1,0 +1,66 @@
+"""Stage 2: from the two distributions, as they lie around the drone, to a velocity or a stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pvn.geometry import MapGrid
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionConfig:
+    """Sizes of stage 2."""
+
+    crop: int = 12
+    """Cells along an edge of what the drone sees of the distributions (paper: K)."""
+    hidden: int = 32
+    """Size of the hidden layer (authors' code)."""
+    dropout: float = 0.5
+    """Share of inputs left out in training (authors' code)."""
+    stop_threshold: float = 0.07
+    """The drone stops where its chance to stop is above this (paper: kappa)."""
+    uses_goal: bool = True
+    """Whether the goal's distribution is seen; without it: the paper's "no d^g"."""
+    grid: MapGrid = MapGrid()
+
+
+def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
+    """Distributions (B, 2, crop, crop) in the drones' own frames, from (B, 2, S, S) in their map frames.
+
+    pose_map (B, 3): the drones' x, y, yaw, map frame. The drone is in the middle; columns run ahead of it, rows to its right.
+    """
+    grid = config.grid
+    own = MapGrid(size=config.crop, cell=grid.cell).places().to(pose_map)
+    cos, sin = pose_map[:, 2:].cos(), pose_map[:, 2:].sin()
+    x = pose_map[:, :1] + own[:, 0] * cos - own[:, 1] * sin
+    y = pose_map[:, 1:2] + own[:, 0] * sin + own[:, 1] * cos
+    half = grid.size * grid.cell / 2
+    where = torch.stack([x, -y], -1) / half  # (B, crop * crop, 2): right and down, -1 to 1 over the map
+    where = where.unflatten(1, (config.crop, config.crop))
+    return functional.grid_sample(probability, where, align_corners=False)
+
+
+class ExecutionModel(nn.Module):
+    """A network of one hidden layer; its inputs also go straight to its outputs."""
+
+    def __init__(self, config: ExecutionConfig) -> None:
+        super().__init__()
+        self.config = config
+        num_in = 2 * config.crop**2
+        self.hidden = nn.Linear(num_in, config.hidden)
+        self.output = nn.Linear(num_in + config.hidden, 3)
+        for layer in (self.hidden, self.output):
+            nn.init.orthogonal_(layer.weight, gain=nn.init.calculate_gain("leaky_relu"))
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, cropped: Tensor) -> Tensor:
+        """Forward speed and yaw rate, as shares of the greatest, and the stop's log-odds (B, 3) of (B, 2, crop, crop)."""
+        if not self.config.uses_goal:
+            cropped = torch.cat([cropped[:, :1], torch.zeros_like(cropped[:, 1:])], 1)
+        value = functional.dropout(cropped.flatten(1), self.config.dropout, self.training)
+        hidden = functional.leaky_relu(self.hidden(value))
+        return self.output(torch.cat([value, hidden], -1))

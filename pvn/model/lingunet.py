@@ -1,0 +1,81 @@
+"""LingUNet: a U-Net over the map whose sideways connections are filters made of the instruction."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+LEVELS = 5
+CHANNELS = 48
+FILTERED = 24
+LAST = 128
+
+
+class _Down(nn.Module):
+    """Half the size: a strided convolution, a rectifier and a convolution."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(num_in, num_in, 3, stride=2, padding=1)
+        self.second = nn.Conv2d(num_in, num_out, 3, padding=1)
+
+    def forward(self, value: Tensor) -> Tensor:
+        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
+
+
+class _Up(nn.Module):
+    """Twice the size: a convolution, a rectifier and a strided transposed convolution."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.first = nn.ConvTranspose2d(num_in, num_out, 3, padding=1)
+        self.second = nn.ConvTranspose2d(num_out, num_out, 3, stride=2, padding=1, output_padding=1)
+
+    def forward(self, value: Tensor) -> Tensor:
+        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
+
+
+def _filter(value: Tensor, kernel: Tensor) -> Tensor:
+    """Maps (Q, O, S, S): each of maps (Q, I, S, S) through its own 1x1 filter (Q, O, I)."""
+    rows = value.permute(0, 2, 3, 1).flatten(1, 2)  # (Q, S*S, I), no copy for channels-last maps
+    filtered = rows @ kernel.transpose(1, 2).to(rows.dtype)
+    return filtered.unflatten(1, value.shape[2:]).permute(0, 3, 1, 2)
+
+
+class LingUNet(nn.Module):
+    """Two maps of scores from a map of features and an instruction's embedding."""
+
+    def __init__(self, num_in: int, embedding_size: int) -> None:
+        super().__init__()
+        self.downs = nn.ModuleList([_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)])
+        self.filter_sizes = [FILTERED] * (LEVELS - 1) + [CHANNELS]
+        self.kernels = nn.ModuleList([nn.Linear(embedding_size, size * CHANNELS) for size in self.filter_sizes])
+        joined = CHANNELS + FILTERED
+        self.ups = nn.ModuleList(
+            [_Up(CHANNELS, CHANNELS), _Up(joined, CHANNELS), _Up(joined, CHANNELS), _Up(joined, LAST)]
+        )
+        self.last = nn.ConvTranspose2d(LAST + FILTERED, 2, 3, stride=2, padding=1, output_padding=1)
+        for group in (self.downs, self.ups):
+            for module in group.modules():
+                if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+                    nn.init.kaiming_uniform_(module.weight)
+                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+    def forward(self, value: Tensor, embedding: Tensor) -> Tensor:
+        """Scores (Q, 2, S, S), trajectory and goal, of maps (Q, num_in, S, S) and embeddings (Q, E)."""
+        unit = functional.normalize(embedding, dim=-1)
+        filtered = []
+        for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):
+            value = down(value)
+            if level < LEVELS - 1:
+                value = functional.instance_norm(value)
+            weights = functional.normalize(kernel(unit), dim=-1).unflatten(-1, (self.filter_sizes[level], CHANNELS))
+            passed = _filter(value, weights)
+            filtered.append(functional.instance_norm(passed) if level < LEVELS - 1 else passed)
+        value = filtered.pop()
+        for level, up in enumerate(self.ups):
+            value = up(value if level == 0 else torch.cat([filtered.pop(), value], 1))
+            if level > 0:
+                value = functional.instance_norm(value)
+        return self.last(torch.cat([filtered.pop(), value], 1))

@@ -1,0 +1,63 @@
+"""The image encoder: a residual network of 13 convolutions, 32 channels, a quarter of the picture's size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+CHANNELS = 32
+STRIDE = 4
+"""Pixels between neighbouring features."""
+
+
+def normalised(image: Tensor) -> Tensor:
+    """Pictures (K, 3, H, W) float, of mean 0 and deviation 1 each, from pictures (K, H, W, 3) uint8.
+
+    One mean and one deviation for all pixels and colours of a picture, as in the authors' code.
+    """
+    value = image.permute(0, 3, 1, 2).float()
+    deviation, mean = torch.std_mean(value, dim=(1, 2, 3), keepdim=True, correction=0)
+    return (value - mean) / (deviation + 1e-9)
+
+
+def _norm(value: Tensor) -> Tensor:
+    """Each channel of each picture to mean 0 and deviation 1, with no parameters and no running statistics."""
+    return functional.instance_norm(value)
+
+
+class Block(nn.Module):
+    """Two convolutions, each after a norm and before a leaky rectifier, beside a shortcut."""
+
+    def __init__(self, stride: int | None) -> None:
+        """With a stride the second convolution has it, and the shortcut is an average; without, it is the input."""
+        super().__init__()
+        self.stride = stride
+        self.first = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
+        self.second = nn.Conv2d(CHANNELS, CHANNELS, 3, stride=stride or 1, padding=1)
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Features (K, 32, H / stride, W / stride) from features (K, 32, H, W)."""
+        change = functional.leaky_relu(self.first(_norm(value)))
+        change = functional.leaky_relu(self.second(_norm(change)))
+        if self.stride is not None:
+            value = functional.avg_pool2d(value, 3, self.stride, 1)
+        return value + change
+
+
+class ResNet(nn.Module):
+    """Pictures to features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, CHANNELS, 3, padding=1)
+        self.blocks = nn.Sequential(Block(2), Block(None), Block(2), Block(None), Block(1), Block(None))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_uniform_(module.weight)
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8; feature j is centred on pixel 4 j."""
+        value = normalised(image).contiguous(memory_format=torch.channels_last)
+        return _norm(self.blocks(self.first(value)))
