@@ -107,7 +107,7 @@ class MapGrid:
     size: int = 64
     """Cells along an edge."""
     cell: float = 50.0 / 32
-    """Edge of a cell, metres: 32 across the field, so that the field is inside from wherever a flight starts."""
+    """Edge of a cell, metres: 32 across the field, so that all within 50 m ahead, behind or aside is on the map."""
 
     def places(self) -> Tensor:
         """Ground points (size * size, 2) float32 of the cells' centres, map frame, row by row."""

@@ -82,7 +82,7 @@ def test_every_program_of_the_readme_runs(program, readers_folder, monkeypatch):
     exec(compile(program, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("pilot", ["oracle", "stop", "average"])
+@pytest.mark.parametrize("pilot", ["pvn", "oracle", "stop", "average"])
 def test_fly_draws_every_flight_and_says_where(pilot, capsys):
     run(f"pvn fly --seed 4 --pilot {pilot} --out out")
     pictures = sorted(Path("out").glob("*.png"))
@@ -90,6 +90,13 @@ def test_fly_draws_every_flight_and_says_where(pilot, capsys):
     printed = capsys.readouterr().out
     assert all(str(picture) in printed for picture in pictures)
     assert imread(pictures[0]).shape[0] > 500
+
+
+def test_an_instruction_with_strange_words_is_flown_and_the_words_are_named(capsys):
+    run('pvn fly "fly to the zyzzyva qwertz and stop" --seed 5 --out out')
+    printed = capsys.readouterr().out
+    assert "never read, and will not heed: zyzzyva, qwertz" in printed
+    assert "flight_seed5_1.png" in printed and "goal" not in printed
 
 
 def test_show_field_saves_an_environment_file_that_can_be_shown_again():
@@ -123,6 +130,11 @@ def test_bench_oracle_prints_figures_beside_the_papers(capsys):
         ("pvn bench simulator --seconds 0", "seconds: got 0"),
         ("pvn show catalogue --out sheet", "expected a name that ends in .png"),
         ("pvn fly --seed -1", "seed: got -1"),
+        ('pvn fly "  ..."', "instruction: got no words"),
+        (f'pvn fly "{"go " * 500}"', "got 500 words, expected at most 100; say it in fewer"),
+        ('pvn fly "go home" --pilot stop', "the others do not read instructions"),
+        ("pvn fly --weights nowhere.safetensors", "no file nowhere.json"),
+        ("pvn train --corpus nowhere --out run", "no corpus in nowhere"),
         ("pvn show field --file .", "no file ."),
         ("pvn corpus make --out .", "exists already"),
         ("pvn corpus make --size 5 --out c", "size: got 5, expected at least 20"),

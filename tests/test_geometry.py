@@ -7,11 +7,14 @@ import torch
 
 from pvn.geometry import (
     Camera,
+    MapGrid,
+    ground_homography,
     ground_points,
     pixel_rays,
     project,
     rotation_body_camera,
     rotation_world_body,
+    to_map,
     wrap_angle,
 )
 
@@ -65,6 +68,43 @@ def test_left_of_the_drone_is_left_in_the_picture():
     pose = torch.tensor([[25.0, 25.0, 5.0, 0.0, 0.0, 0.0]])
     pixel, _ = project(torch.tensor([[[35.0, 28.0, 0.0]]]), pose, camera)
     assert pixel[0, 0, 0] < camera.width / 2
+
+
+def test_ahead_of_a_pose_is_x_of_its_map_frame_and_left_is_y():
+    origin = torch.tensor([[10.0, 20.0, math.pi / 2]])  # facing north
+    points = torch.tensor([[[10.0, 23.0], [8.0, 20.0], [10.0, 20.0]]])
+    expected = torch.tensor([[[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]])
+    assert torch.allclose(to_map(points, origin), expected, atol=1e-5)
+
+
+def test_columns_run_ahead_rows_to_the_right_and_the_origin_is_in_the_middle():
+    grid = MapGrid(size=4, cell=2.0)
+    points = torch.tensor([[0.0, 0.0], [1.0, 1.0], [3.0, 1.0], [1.0, -3.0]])
+    assert grid.cells(points).tolist() == [[1.5, 1.5], [1.0, 2.0], [1.0, 3.0], [3.0, 2.0]]
+
+
+def test_a_cells_place_is_in_that_cell_and_cells_are_counted_row_by_row():
+    grid = MapGrid()
+    cells = grid.cells(grid.places())
+    number = torch.arange(grid.size**2)
+    assert torch.allclose(cells, torch.stack([number // grid.size, number % grid.size], -1).float(), atol=1e-4)
+
+
+def test_a_landmarks_ground_point_is_seen_where_its_map_point_and_its_cell_are():
+    """Through the map frame of any start pose, from any tilted pose; a cell's middle is at most half a cell away."""
+    camera, grid, poses = Camera(), MapGrid(), random_poses(50)
+    origin = random_poses(50, seed=1)[:, [0, 1, 5]]
+    places = random_poses(50 * 8, seed=2)[:, :2].view(50, 8, 2)  # where landmarks stand, field frame
+    expected, depth = project(torch.cat([places, torch.zeros_like(places[..., :1])], -1), poses, camera)
+    points = to_map(places, origin)
+    ray = torch.cat([points, torch.ones_like(points[..., :1])], -1) @ ground_homography(poses, origin, camera).mT
+    assert torch.allclose(ray[..., 2], depth)
+    assert torch.allclose(ray[..., :2], expected * depth[..., None], atol=1e-6)
+    row, column = grid.cells(points).round().long().unbind(-1)
+    is_inside = (row >= 0) & (row < grid.size) & (column >= 0) & (column < grid.size)
+    assert is_inside.float().mean() > 0.95
+    middle = grid.places().double()[(row * grid.size + column)[is_inside]]
+    assert (middle - points[is_inside]).abs().max() <= grid.cell / 2 + 1e-4
 
 
 def test_wrapped_angles_are_the_same_direction():

@@ -74,11 +74,12 @@ def _beside(pose: npt.NDArray[Any]) -> tuple[float, float]:
     return pose[0] + 1.3 * math.sin(pose[5]), pose[1] - 1.3 * math.cos(pose[5])
 
 
-def outcome(distance: float, num_steps: int, has_stopped: bool) -> str:
-    """How a flight ended, in words."""
+def outcome(distance: float | None, num_steps: int, has_stopped: bool) -> str:
+    """How a flight ended, in words; with a goal, how far from it."""
+    where = "" if distance is None else f" {distance:.1f} m from the goal"
     if not has_stopped:
-        return f"never stopped in {num_steps} steps; {distance:.1f} m from the goal"
-    return f"stopped {distance:.1f} m from the goal after {num_steps} steps"
+        return f"never stopped in {num_steps} steps" + (f";{where}" if where else "")
+    return f"stopped{where} after {num_steps} steps"
 
 
 def draw_start(axis: Axes, start: Sequence[float]) -> None:
@@ -91,8 +92,11 @@ def draw_start(axis: Axes, start: Sequence[float]) -> None:
     )  # fmt: skip
 
 
-def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: int) -> None:
-    """Write one flight's picture: the field from above with both paths, and what the drone saw on the way."""
+def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: int, has_goal: bool = True) -> None:
+    """Write one flight's picture: the field from above with both paths, and what the drone saw on the way.
+
+    Without a goal, as for an instruction someone typed, the flown path alone.
+    """
     num_steps = int(log.num_steps[flight])
     distance = float(log.goal_distance([task] * len(log.num_steps))[flight])
     figure = plt.figure(figsize=(13.2, 7.6), layout="constrained")
@@ -100,10 +104,12 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
     axis = above.subplots()
     draw_top_down(axis, task.layout)
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
-    draw_path(axis, task.path, SHOWN, "--", "demonstrated")
+    if has_goal:
+        draw_path(axis, task.path, SHOWN, "--", "demonstrated")
     draw_path(axis, flown[:, :2], FLOWN, "-", "flown")
     draw_start(axis, (flown[0, 0], flown[0, 1], flown[0, 5]))
-    axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
+    if has_goal:
+        axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
     rows, columns = 4, 2
     shown = np.unique(np.linspace(0, num_steps - 1, rows * columns).round().astype(int))
     marked = None
@@ -124,6 +130,6 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
         cell.imshow(frames[flight, step], interpolation="lanczos")
         speed = float(log.velocity_world[flight, step, :2].norm())
         cell.set_title(f"{number}   {step * STEP_SECONDS:.1f} s, {speed:.1f} m/s", fontsize=9, loc="left", pad=3)
-    words = outcome(distance, num_steps, bool(log.has_stopped[flight]))
+    words = outcome(distance if has_goal else None, num_steps, bool(log.has_stopped[flight]))
     figure.suptitle(textwrap.fill(f"“{task.instruction}”   {words}", 112), fontsize=13)
     save_figure(figure, path)

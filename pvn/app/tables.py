@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from pvn.corpus.alignment import Alignment, sensible_words
+from pvn.corpus.flight import FlightLog
 from pvn.corpus.statistics import LANI
 from pvn.evaluation.oracle_benchmark import PAPER
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
 from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.task import SUCCESS_M, Task
 
 
 def print_simulator_report(report: dict[str, Any]) -> None:
@@ -50,6 +53,23 @@ def print_simulator_report(report: dict[str, Any]) -> None:
             f"full; physics and picture of a step {cuda['full_step_ms']:.1f} ms in a loop, "
             f"{cuda['full_step_alone_ms']:.1f} ms alone; {cuda['memory_gib']:.2f} GiB"
         )
+
+
+def print_flights(title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool) -> None:
+    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended."""
+    distance, flown = log.goal_distance(tasks), log.distance_flown()
+    table = Table(title=title)
+    for heading in ("", "instruction", "steps", "flown", "ends"):
+        table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
+    for index, task in enumerate(tasks):
+        has_stopped = bool(log.has_stopped[index])
+        end = "stopped by itself" if has_stopped else "never stopped"
+        if has_goals:
+            verdict = "success" if has_stopped and distance[index] < SUCCESS_M else "failure"
+            end = f"{float(distance[index]):.1f} m from the goal: {verdict}"
+        steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
+        table.add_row(str(index + 1), task.instruction, steps, metres, end)
+    Console().print(table)
 
 
 def print_oracle_report(report: dict[str, Any]) -> None:

@@ -4,66 +4,102 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import subcommand
+from tyro.conf import Positional, subcommand
 
 from pvn.cli.options import Device
 
-Pilot = Literal["oracle", "stop", "average"]
+if TYPE_CHECKING:
+    from pvn.model.pvn import PVN
+
+Pilot = Literal["pvn", "oracle", "stop", "average"]
+
+
+MOST_WORDS = 100
+
+
+def _check_words(instruction: str, agent: PVN) -> None:
+    """Refuse what no pilot could follow; say which words the agent does not know."""
+    from pvn.corpus.vocabulary import tokenise
+
+    words = tokenise(instruction)
+    if not words:
+        raise ValueError(
+            'instruction: got no words, expected a sentence such as "go past the barrel and stop at the well"'
+        )
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"instruction: got {len(words)} words, expected at most {MOST_WORDS}; say it in fewer")
+    unknown = agent.vocabulary.unknown_words(instruction)
+    if unknown:
+        print(f"words the agent has never read, and will not heed: {', '.join(dict.fromkeys(unknown))}")
+
+
+def _pilot(name: Pilot, weights: Path | None, device: str) -> Any:
+    """The pilot of that name."""
+    from pvn.corpus.oracle import Oracle
+    from pvn.corpus.pilots import Average, Stop
+    from pvn.learning.agent import load_agent, shipped_agent
+
+    match name:
+        case "pvn":
+            return shipped_agent(device) if weights is None else load_agent(weights, device)
+        case "oracle":
+            return Oracle()
+        case "stop":
+            return Stop()
+        case _:
+            return Average()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fly:
-    """Fly a tour through a random field and draw every flight."""
+    """Fly instructions through a random field, one of your own or five of the field's, and draw every flight."""
 
+    instruction: Positional[str | None] = None
+    """What to do, in your words: "go past the barrel on the left and stop at the phone booth"."""
     seed: int = 0
     """Which field and paragraph; the same seed gives the same flights."""
-    pilot: Pilot = "oracle"
-    """Who flies: oracle follows the demonstrated path, stop stays, average flies straight on."""
+    pilot: Pilot = "pvn"
+    """Who flies: pvn is the trained agent, oracle follows the demonstrated path, stop stays, average flies on."""
+    weights: Path | None = None
+    """An agent you trained (agent.safetensors) instead of the one in the package."""
     device: Device = "cpu"
     """Where to simulate."""
     quality: Literal["fast", "full"] = "full"
-    """How the drone sees: full has smooth edges and shadows, fast is four times faster."""
+    """How the drone sees: full, as the agent was trained, has smooth edges and shadows; fast is four times faster."""
     out: Path = Path("pictures")
     """Folder for the pictures."""
 
     def run(self) -> None:
         """Fly, draw, and say what happened."""
+        from dataclasses import replace
+
         from rich.console import Console
         from rich.progress import track
-        from rich.table import Table
 
         from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.app.tables import print_flights
         from pvn.corpus.meadow import sample_paragraph
-        from pvn.corpus.oracle import Oracle
-        from pvn.corpus.pilots import Average, Stop
         from pvn.simulator.simulator import SimulatorConfig
-        from pvn.world.task import SUCCESS_M
 
+        policy = _pilot(self.pilot, self.weights, self.device)
+        if self.instruction is not None:
+            if self.pilot != "pvn":
+                raise ValueError(f"pilot: got {self.pilot!r}, expected pvn: the others do not read instructions")
+            _check_words(self.instruction, policy)
         console = Console()
         with console.status("compiling (the first time only) and flying"):
             tasks = [segment.task for segment in sample_paragraph(self.seed)]
-            policy = {"oracle": Oracle, "stop": Stop, "average": Average}[self.pilot]()
+            if self.instruction is not None:
+                tasks = [replace(tasks[0], instruction=" ".join(self.instruction.split()))]
             config = SimulatorConfig(quality=self.quality)
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
         paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
+        is_shown = self.instruction is None
         for index in track(range(len(tasks)), "drawing", console=console):
-            draw_flight(paths[index], tasks[index], log, frames, index)
-        distance, flown = log.goal_distance(tasks), log.distance_flown()
-        table = Table(title=f"{self.pilot} in field {self.seed}")
-        for heading in ("", "instruction", "steps", "flown", "ends"):
-            table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
-        for index, task in enumerate(tasks):
-            verdict = "success" if log.has_stopped[index] and distance[index] < SUCCESS_M else "failure"
-            table.add_row(
-                str(index + 1),
-                task.instruction,
-                str(int(log.num_steps[index])),
-                f"{float(flown[index]):.1f} m",
-                f"{float(distance[index]):.1f} m from the goal: {verdict}",
-            )
-        console.print(table)
+            draw_flight(paths[index], tasks[index], log, frames, index, has_goal=is_shown)
+        print_flights(f"{self.pilot} in field {self.seed}", tasks, log, has_goals=is_shown)
         for path in paths:
             print(f"picture: {path}")
 

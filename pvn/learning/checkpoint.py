@@ -1,4 +1,4 @@
-"""Checkpoints: weights as safetensors, with what rebuilds the model as JSON beside them, written whole or not at all."""
+"""Checkpoints: tensors as safetensors, what rebuilds a model as JSON beside them, written whole or not at all."""
 
 from __future__ import annotations
 

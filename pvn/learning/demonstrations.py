@@ -1,4 +1,4 @@
-"""Demonstrations: the oracle's flights over a corpus, as one table of poses from which pictures are rendered when needed."""
+"""Demonstrations: the oracle's flights over a corpus, as a table of poses; pictures are rendered when needed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _evenly(path: np.ndarray) -> np.ndarray:
 
 
 def even_paths(tasks: Sequence[Task]) -> tuple[Tensor, Tensor]:
-    """Points (N, P, 2), field frame, evenly spaced, the goal repeated at the end; and how many (N,) are each path's own."""
+    """Points (N, P, 2), field frame, evenly spaced, the goal repeated; and how many (N,) are each path's own."""
     paths = [_evenly(task.path) for task in tasks]
     table = np.empty((len(paths), max(map(len, paths)), 2), np.float32)
     for row, path in zip(table, paths, strict=True):
@@ -216,4 +216,4 @@ def draw_batches(demonstrations: Demonstrations, num_frames: int, generator: tor
     lengths = demonstrations.first_frame.diff()
     order = torch.randperm(len(lengths), generator=generator)
     group = (lengths[order].cumsum(0) - 1) // num_frames
-    return list(order.split(torch.unique_consecutive(group, return_counts=True)[1].tolist()))
+    return list(torch.split(order, torch.unique_consecutive(group, return_counts=True)[1].tolist()))

@@ -23,17 +23,17 @@ from pvn.model.visitation import VisitationModel
 class Stage1Config:
     """How stage 1 is trained."""
 
-    num_epochs: int = 24
+    num_epochs: int = 20
     """Times through the training segments."""
     frames_per_batch: int = 512
     """About 60 segments a step; the authors take one. The learning rates are tuned for it."""
     frame_every: int = 2
-    """In training the map is made of every second picture: neighbours are a metre apart, and it takes half the time."""
+    """In training the map is made of every second picture, which are a metre apart; it takes half the time."""
     learning_rate: float = 1.5e-3
     """At its highest; it rises over the first tenth of the steps and falls to nothing over the others."""
     instruction_rate: float = 10.0
     """The instruction encoder's learning rate, in those of the others. The authors take 395,000 steps; in our few
-    thousand the words would not be learned otherwise (docs/log.md)."""
+    thousand it would hardly learn a word otherwise (docs/log.md)."""
     weight_decay: float = 1e-6
     """Paper."""
     max_gradient_norm: float = 5.0
@@ -117,11 +117,17 @@ def _step(
     counts = parallel.total(torch.stack([losses.num_predictions, losses.num_visible]))
     loss = objective(losses, config.losses, counts[0], counts[1])
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    torch.autograd.backward(loss)
     parallel.sum_gradients(model.parameters())
     clip_grad_norm_(model.parameters(), config.max_gradient_norm)
     optimizer.step()
     return parallel.total(loss.detach()), losses, counts
+
+
+def _blown_up(step: int, what: str, path: Path) -> FloatingPointError:
+    return FloatingPointError(
+        f"stage 1, step {step}: {what}; the last good checkpoint is {path}; resume with a lower learning rate"
+    )
 
 
 def train_stage1(
@@ -164,11 +170,10 @@ def train_stage1(
         is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
         if step % 20 == 0 or is_saved:
             if not math.isfinite(float(loss)):
-                raise FloatingPointError(
-                    f"stage 1, step {step}: the loss is {float(loss)}; the last good checkpoint is {path}; "
-                    "resume with a lower learning rate"
-                )
+                raise _blown_up(step, f"the loss is {float(loss)}", path)
             watch(step, num_steps, {"loss": float(loss), **means(losses, counts[0], counts[1])})
+        if is_saved and not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+            raise _blown_up(step, "a weight is not finite", path)
         if is_saved and parallel.rank() == 0:
             save_training(path, model, optimizer, names, step + 1)
     model.eval()

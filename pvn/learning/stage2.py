@@ -1,12 +1,13 @@
-"""Stage 2 of learning: fly by the distributions. First as the oracle flew, then from where the pilot's own flying leads.
+"""Stage 2 of learning: fly by the distributions, first as the oracle flew, then from where the pilot's flying leads.
 
-DAggerFM (paper, section 5): in each iteration a mixture of oracle and pilot flies a few environments, all flights in one batch, the
-oracle says what it would have done at every step, and the pilot learns from a memory of such flights that is pruned at random.
-The pilot sees the true distributions, not predicted ones, so stage 1 is not needed here.
+DAggerFM (paper, section 5): in each iteration a mixture of oracle and pilot flies a few environments, all flights in
+one batch, the oracle says what it would have done at every step, and the pilot learns from a memory of such flights
+that is pruned at random. The pilot sees the true distributions, not predicted ones, so stage 1 is not needed here.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -92,12 +93,14 @@ class Mixture:
         simulator: SimulatorConfig,
         generator: torch.Generator,
     ) -> None:
-        self.pilot, self.oracle_share, self.config = pilot.eval(), oracle_share, config
+        # A copy: it flies where the simulator is, while the original learns on the host.
+        self.pilot, self.oracle_share, self.config = copy.deepcopy(pilot).eval(), oracle_share, config
         self.simulator, self.generator = simulator, generator
         self.oracle = Oracle(simulator=simulator)
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> MixtureMemory:
         """The true distributions of the tasks."""
+        self.pilot.to(device)
         path, num_points = even_paths(tasks)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32)
         target = target_distributions(to_map(path, origin), num_points, self.pilot.config.grid, self.config.sigma_cells)
@@ -148,10 +151,10 @@ def _study(pilot: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Confi
     wanted = torch.cat([lesson.wanted for lesson in lessons])
     pilot.train()
     losses = []
-    for rows in torch.randperm(len(cropped), generator=generator).split(config.batch_size):
+    for rows in torch.split(torch.randperm(len(cropped), generator=generator), config.batch_size):
         loss = action_loss(pilot(cropped[rows]), wanted[rows], config.stop_weight)
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
         losses.append(loss.detach())
     return float(torch.stack(losses).mean())
@@ -172,7 +175,7 @@ def _pack(memory: Sequence[Lesson]) -> dict[str, Tensor]:
 
 def _unpack(tensors: dict[str, Tensor]) -> list[Lesson]:
     lengths = tensors["lengths"].tolist()
-    parts = zip(tensors["cropped"].split(lengths), tensors["wanted"].split(lengths), strict=True)
+    parts = zip(torch.split(tensors["cropped"], lengths), torch.split(tensors["wanted"], lengths), strict=True)
     return [Lesson(cropped, wanted) for cropped, wanted in parts]
 
 

@@ -1,11 +1,11 @@
 """Features of pictures laid on the ground below them and accumulated over a flight, in one pass over the map's cells.
 
-For every cell of a flight's map: walk through the flight's frames; where the cell's ground point is in the picture, sample the
-features there; the first sight is copied, later ones are blended in with a leak. One scalar source serves CPU and CUDA, forward
-and backward; nothing of size frames x cells is ever stored.
+For every cell of a flight's map: walk through the flight's frames; where the cell's ground point is in the picture,
+sample the features there; the first sight is copied, later ones are blended in with a leak. The same walk serves CPU
+and CUDA, forward and backward; nothing of size frames x cells is ever stored.
 
-Frames of all flights lie end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame with row >= 0 writes the
-map as it then is into that row of the output.
+Frames of all flights lie end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame with row >= 0
+writes the map as it then is into that row of the output.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ WARPS = 8
 @functools.cache
 def _cuda_kernels() -> tuple[Any, Any]:
     """The same two walks for CUDA: a warp for each cell of each flight, a lane for each channel."""
-    from pvn.simulator.cuda import cuda
+    from numba import cuda
+
+    import pvn.simulator.cuda  # noqa: F401  mends numba-cuda for newer NumPy
 
     def accumulate(features, homographies, first_frame, rows, places, leak, memory, is_known, out, out_known):
         cell = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
@@ -237,9 +239,10 @@ def accumulate(
 ) -> tuple[Tensor, Tensor]:
     """Maps (num_rows, S, C) of flights at their frames with a row, and which cells (num_rows, S) were ever seen.
 
-    features (K, H, W, C) float32, contiguous, of all flights' frames; homographies (K, 9) float32: ground point (x, y, 1) in the
-    map's frame to (column, row, 1) times depth in units of features, 0 at the picture's left and upper edge; first_frame (B + 1,)
-    int64; rows (K,) int64, -1 for none; places (S, 2) float32: the cells' ground points in the map's frame; memory (B, S, C) float32
-    and is_known (B, S) bool: the maps before the first frame. Gradients flow to the features alone.
+    features (K, H, W, C) float32, contiguous, of all flights' frames; homographies (K, 9) float32: ground point
+    (x, y, 1) in the map's frame to (column, row, 1) times depth, in units of features, 0 at the picture's left and
+    upper edge; first_frame (B + 1,) int64; rows (K,) int64, -1 for none; places (S, 2) float32: the cells' ground
+    points in the map's frame; memory (B, S, C) float32 and is_known (B, S) bool: the maps before the first frame.
+    Gradients flow to the features alone.
     """
     return _Accumulate.apply(features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known)  # type: ignore[no-any-return]

@@ -31,7 +31,8 @@ class ExecutionConfig:
 def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
     """Distributions (B, 2, crop, crop) in the drones' own frames, from (B, 2, S, S) in their map frames.
 
-    pose_map (B, 3): the drones' x, y, yaw, map frame. The drone is in the middle; columns run ahead of it, rows to its right.
+    pose_map (B, 3): the drones' x, y, yaw, map frame. The drone is in the middle; columns run ahead of it, rows to its
+    right.
     """
     grid = config.grid
     own = MapGrid(size=config.crop, cell=grid.cell).places().to(pose_map)
@@ -40,7 +41,7 @@ def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) 
     y = pose_map[:, 1:2] + own[:, 0] * sin + own[:, 1] * cos
     half = grid.size * grid.cell / 2
     where = torch.stack([x, -y], -1) / half  # (B, crop * crop, 2): right and down, -1 to 1 over the map
-    where = where.unflatten(1, (config.crop, config.crop))
+    where = where.view(-1, config.crop, config.crop, 2)
     return functional.grid_sample(probability, where, align_corners=False)
 
 
@@ -58,7 +59,7 @@ class ExecutionModel(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, cropped: Tensor) -> Tensor:
-        """Forward speed and yaw rate, as shares of the greatest, and the stop's log-odds (B, 3) of (B, 2, crop, crop)."""
+        """Forward speed, yaw rate, as shares of the greatest, and stop's log-odds (B, 3), from (B, 2, crop, crop)."""
         if not self.config.uses_goal:
             cropped = torch.cat([cropped[:, :1], torch.zeros_like(cropped[:, 1:])], 1)
         value = functional.dropout(cropped.flatten(1), self.config.dropout, self.training)

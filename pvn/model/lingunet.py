@@ -40,7 +40,7 @@ def _filter(value: Tensor, kernel: Tensor) -> Tensor:
     """Maps (Q, O, S, S): each of maps (Q, I, S, S) through its own 1x1 filter (Q, O, I)."""
     rows = value.permute(0, 2, 3, 1).flatten(1, 2)  # (Q, S*S, I), no copy for channels-last maps
     filtered = rows @ kernel.transpose(1, 2).to(rows.dtype)
-    return filtered.unflatten(1, value.shape[2:]).permute(0, 3, 1, 2)
+    return filtered.view(len(value), *value.shape[2:], -1).permute(0, 3, 1, 2)
 
 
 class LingUNet(nn.Module):
@@ -70,7 +70,7 @@ class LingUNet(nn.Module):
             value = down(value)
             if level < LEVELS - 1:
                 value = functional.instance_norm(value)
-            weights = functional.normalize(kernel(unit), dim=-1).unflatten(-1, (self.filter_sizes[level], CHANNELS))
+            weights = functional.normalize(kernel(unit), dim=-1).view(-1, self.filter_sizes[level], CHANNELS)
             passed = _filter(value, weights)
             filtered.append(functional.instance_norm(passed) if level < LEVELS - 1 else passed)
         value = filtered.pop()

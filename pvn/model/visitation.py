@@ -108,11 +108,15 @@ def _in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tenso
         return function(*values)
     count = len(values[0])
     padded = [torch.cat([value, value.new_zeros((-count % size, *value.shape[1:]))]) for value in values]
-    return torch.cat([function(*part) for part in zip(*(value.split(size) for value in padded), strict=True)])[:count]
+    parts = zip(*(torch.split(value, size) for value in padded), strict=True)
+    return torch.cat([function(*part) for part in parts])[:count]
 
 
 class VisitationModel(nn.Module):
     """Stage 1. It keeps nothing between calls: memory goes in and comes out."""
+
+    places: Tensor
+    """Ground points (S * S, 2) of the cells, map frame."""
 
     def __init__(self, config: VisitationConfig) -> None:
         super().__init__()
@@ -160,17 +164,17 @@ class VisitationModel(nn.Module):
         """Distributions for Q memories and embeddings (Q, E)."""
         size = self.config.grid.size
         kernel = functional.normalize(torch.sigmoid(self.grounding(embedding)), dim=-1)
-        kernel = kernel.unflatten(-1, (self.config.grounding_channels, CHANNELS))
+        kernel = kernel.view(-1, self.config.grounding_channels, CHANNELS)
         value = memory.value
         grounded = functional.leaky_relu(value @ kernel.transpose(1, 2).to(value.dtype))
-        both = torch.cat([grounded, value], -1).unflatten(1, (size, size)).permute(0, 3, 1, 2)
+        both = torch.cat([grounded, value], -1).view(len(value), size, size, -1).permute(0, 3, 1, 2)
         scores = _in_chunks(self.lingunet, self.maps_at_once, both, embedding).float()
         return Visitation(
             semantic_map=both[:, -CHANNELS:],
-            is_known=memory.is_known.unflatten(1, (size, size)),
+            is_known=memory.is_known.view(-1, size, size),
             grounding_map=both[:, :-CHANNELS],
             embedding=embedding,
-            log_probability=scores.flatten(2).log_softmax(-1).unflatten(2, (size, size)),
+            log_probability=scores.flatten(2).log_softmax(-1).view(-1, 2, size, size),
         )
 
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:
