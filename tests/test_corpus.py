@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -191,28 +192,41 @@ def test_environments_are_appended_without_touching_what_is_there(meadow, tmp_pa
     assert len(read_corpus(folder)["train"]) == len(train)
 
 
-def test_an_append_that_dies_before_its_end_leaves_the_corpus_as_it_was(meadow, tmp_path, monkeypatch):
+@pytest.fixture
+def small_disk():
+    """No file may grow beyond 20 kB, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_append_that_fails_leaves_the_corpus_as_it_was(meadow, tmp_path, small_disk):
     folder = tmp_path / "corpus"
-    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder)
-
-    def full_disk(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(store, "_write_manifest", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"][:2]}), folder)
+    files = sorted(folder.iterdir())
+    with pytest.raises(OSError, match="File too large"):
         append_segments(folder, "test", meadow["test"])
-    monkeypatch.undo()
+    assert sorted(folder.iterdir()) == files
+    assert list(read_corpus(folder).splits) == ["dev"]
+    small_disk()  # lifts the limit
+    append_segments(folder, "test", meadow["test"])
+    assert all(map(same, read_corpus(folder)["test"], meadow["test"]))
+
+
+def test_a_part_that_no_manifest_lists_is_no_part_of_the_corpus(meadow, tmp_path):
+    """What an append leaves that was killed before its last step."""
+    folder, other = tmp_path / "corpus", tmp_path / "other"
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder)
+    write_corpus(Corpus("meadow", {"test": meadow["test"]}), other)
+    (other / "test-00000.safetensors").rename(folder / "test-00000.safetensors")
     assert list(read_corpus(folder).splits) == ["dev"]
     append_segments(folder, "test", meadow["test"])
     assert all(map(same, read_corpus(folder)["test"], meadow["test"]))
 
 
-def test_a_full_disk_leaves_nothing_half_written(meadow, tmp_path, monkeypatch):
-    def full_disk(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(store, "_write_manifest", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+def test_a_full_disk_leaves_nothing_half_written(meadow, tmp_path, small_disk):
+    with pytest.raises(OSError, match=r"corpus: File too large; nothing was written"):
         write_corpus(meadow, tmp_path / "corpus")
     assert list(tmp_path.iterdir()) == []
 

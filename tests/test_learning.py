@@ -161,9 +161,29 @@ def test_stage_2_learns_to_fly_by_the_true_distributions(corpus, tmp_path):
     log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, policy)
     success = log.has_stopped & (log.goal_distance(tasks) < SUCCESS_M)
     assert float(success.float().mean()) >= 0.85, "in fields it never trained in"
-    # Cut short after ten iterations, it goes on to the same weights.
-    again = ExecutionModel(ExecutionConfig())
-    train_stage2(again, corpus["train"], config, tmp_path, is_resumed=True)
+    # Cut short after its checkpoint at ten iterations, it goes on to the same weights.
+    torch.manual_seed(0)
+    cut = ExecutionModel(ExecutionConfig())
+
+    class Killed(Exception):
+        pass
+
+    def kill(step, num_steps, figures):
+        if step == 13:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train_stage2(cut, corpus["train"], config, tmp_path / "cut", watch=kill)
+    again, steps = ExecutionModel(ExecutionConfig()), []
+    train_stage2(
+        again,
+        corpus["train"],
+        config,
+        tmp_path / "cut",
+        is_resumed=True,
+        watch=lambda step, num, figures: steps.append(step),
+    )
+    assert steps == list(range(11, 21))
     assert all(torch.equal(one, other) for one, other in zip(pilot.parameters(), again.parameters(), strict=True))
 
 
@@ -217,12 +237,11 @@ import sys, json, torch
 from dataclasses import replace
 from pathlib import Path
 from pvn import presets
-from pvn.cli.training import _join_others
 from pvn.corpus.store import read_corpus
 from pvn.learning import parallel
 from pvn.learning.training import train
 torch.set_num_threads(1)
-_join_others("cpu")
+parallel.join_others("cpu")
 recipe = presets.smoke()
 recipe = replace(recipe, stage1=replace(recipe.stage1, num_epochs=4, frames_per_batch=60, frame_every=3, save_every=3))
 folder = Path(sys.argv[2])

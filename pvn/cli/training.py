@@ -9,18 +9,6 @@ from typing import Any, Literal
 from pvn.cli.options import Device
 
 
-def _join_others(device: str) -> None:
-    """Join the other processes of a run started with torchrun, if it was."""
-    import os
-
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        if device == "cuda":  # one GPU each: it is the first that this process sees
-            os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
-        from torch import distributed
-
-        distributed.init_process_group("nccl" if device == "cuda" else "gloo")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train an agent on a corpus."""
@@ -40,15 +28,16 @@ class Train:
 
     def run(self) -> None:
         """Train, and say what came of it."""
-        _join_others(self.device)
         from pvn import presets
         from pvn.app.progress import training_bars
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
         from pvn.learning.training import train
 
-        started = (self.out / "training.json").exists() or any(self.out.glob("*_training.safetensors"))
-        if started and not self.resume and self.stage == "all":
+        parallel.join_others(self.device)
+        stages = ("1", "2") if self.stage == "all" else (self.stage,)
+        has_begun = any((self.out / f"stage{stage}_training.safetensors").exists() for stage in stages)
+        if has_begun and not self.resume:
             raise FileExistsError(
                 f"{self.out} has a training run already; go on with it with --resume, or choose another --out"
             )
@@ -71,5 +60,5 @@ class Train:
                     "start all of them again with --resume"
                 ) from None
             raise
-        if parallel.rank() == 0:
+        if parallel.rank() == 0 and (self.out / "agent.safetensors").exists():
             print(f"agent: {self.out / 'agent.safetensors'}")

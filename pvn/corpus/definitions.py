@@ -9,7 +9,7 @@ import numpy as np
 
 from pvn.corpus.guides import FENCES, SWEEPS
 from pvn.corpus.manoeuvres import Manoeuvre
-from pvn.corpus.scene import CELL, NARROWEST, WIDEST, Points, Scene
+from pvn.corpus.scene import CELL, NARROWEST, WIDEST, Points, Scene, wrap
 from pvn.world.layout import FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}
@@ -27,23 +27,19 @@ class Piece:
     heading_after: float
 
 
-def _wrap(angle: float) -> float:
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
 def _angle(vector: Points) -> float:
     return math.atan2(vector[1], vector[0])
 
 
 def _turned(angle: float, wanted: float, tolerance_degrees: float) -> bool:
-    return abs(_wrap(angle - wanted)) <= math.radians(tolerance_degrees)
+    return abs(wrap(angle - wanted)) <= math.radians(tolerance_degrees)
 
 
 def _sweep(points: Points, centre: Points) -> float:
     """Radians by which points (P, 2) go round a centre, counter-clockwise positive."""
     off = points - centre
     turns = np.diff(np.arctan2(off[:, 1], off[:, 0]))
-    return float(((turns + math.pi) % (2 * math.pi) - math.pi).sum())
+    return float(wrap(turns).sum())
 
 
 def _is_goto(piece: Piece, centre: Points, radius: float, detail: str) -> bool:

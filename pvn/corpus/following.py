@@ -7,7 +7,7 @@ import math
 import numba
 import numpy as np
 
-from pvn.corpus.scene import AIR
+from pvn.corpus.scene import AIR, wrap
 
 STRIDE = 0.25
 """Metres between the points of a path while it is made."""
@@ -130,7 +130,7 @@ def follow(guide, heading, drift):
         carrot = min(at + int(LOOK_AHEAD / STRIDE), last)
         # Near the end the heading is only corrected a little: nobody swerves over the last half metre.
         wanted = math.atan2(guide[carrot, 1] - y, guide[carrot, 0] - x) + (drift[step] if to_end > LOOK_AHEAD else 0.0)
-        error = (wanted - heading + math.pi) % (2 * math.pi) - math.pi
+        error = wrap(wanted - heading)
         most = STRIDE / TURN_RADIUS
         heading += min(max(error, -most), most)
         points[step + 1, 0] = x + STRIDE * math.cos(heading)

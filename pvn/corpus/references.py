@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pvn.corpus.banks import Bank, bundled_banks
 from pvn.corpus.guides import FENCES, Pose
 from pvn.corpus.manoeuvres import SLOTS
-from pvn.corpus.scene import Points, Scene, shore_distance
+from pvn.corpus.scene import Points, Scene, shore_distance, wrap
 from pvn.corpus.tours import Flight
 from pvn.corpus.vocabulary import merge_typos, tokenise
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -126,7 +126,7 @@ class _Speaker:
     def _bearings(self, marks: Sequence[int]) -> Points:
         """Directions off the heading of some landmarks, radians, left positive."""
         off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
-        return (np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading + math.pi) % (2 * math.pi) - math.pi
+        return wrap(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
 
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
         """A reference to a landmark; `is_seen_now` where its distance and side as the drone sees it now may tell."""

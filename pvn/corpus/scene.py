@@ -81,6 +81,12 @@ class Scene:
 
 
 @numba.njit(cache=True)
+def wrap(angle):
+    """The same angle, or angles (N,), in [-pi, pi), radians."""
+    return (angle + math.pi) % (2 * math.pi) - math.pi
+
+
+@numba.njit(cache=True)
 def _count_lakes(water):
     """Number of connected lakes; more than one counts as two."""
     size = len(water)
@@ -120,7 +126,7 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
     angles = np.arctan2(offsets[:, 1], offsets[:, 0])
     distances = np.hypot(offsets[:, 0], offsets[:, 1])
     directions = np.arange(SHORE_ANGLES) * (2 * math.pi / SHORE_ANGLES)
-    gap = np.abs((angles[None] - directions[:, None] + math.pi) % (2 * math.pi) - math.pi)
+    gap = np.abs(wrap(angles[None] - directions[:, None]))
     reach = np.where(gap < math.radians(12), distances[None], 0.0).max(axis=1)
     return Lake(centre, shore, reach)
 
@@ -154,7 +160,7 @@ def in_sight(places, x, y, heading, least, most, far):
     count = 0
     for place in range(len(places)):
         off_x, off_y = places[place, 0] - x, places[place, 1] - y
-        off = abs((math.atan2(off_y, off_x) - heading + math.pi) % (2 * math.pi) - math.pi)
+        off = abs(wrap(math.atan2(off_y, off_x) - heading))
         if least <= off < most and math.hypot(off_x, off_y) < far:
             found[count] = place
             count += 1

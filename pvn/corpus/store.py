@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -219,16 +219,12 @@ def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> 
     _write_manifest(folder, manifest)
 
 
-def read_corpus(
-    folder: Path | str,
-    splits: Sequence[Split] = SPLITS,
-    progress: Callable[[list[Any]], Iterable[Any]] = iter,
-) -> Corpus:
+def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     """The corpus in a folder, or some of its splits."""
     folder = Path(folder)
     manifest = _read_manifest(folder)
     found: dict[Split, tuple[Segment, ...]] = {}
-    for part in progress(manifest["parts"]):
+    for part in manifest["parts"]:
         if part["split"] in splits:
             found[part["split"]] = (*found.get(part["split"], ()), *_read_part(folder / part["file"]))
     return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})

@@ -15,7 +15,7 @@ from pvn.corpus.definitions import TURNS, Piece, is_flown
 from pvn.corpus.following import STRIDE, TURN_RADIUS, follow, wander
 from pvn.corpus.guides import Pose
 from pvn.corpus.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
-from pvn.corpus.scene import Points, Scene, in_sight, is_clear
+from pvn.corpus.scene import Points, Scene, in_sight, is_clear, wrap
 from pvn.world.layout import FIELD_SIZE
 
 POINT_EVERY = 4
@@ -122,7 +122,7 @@ class _Planner:
 
     def _is_ahead(self, place: Points, limit: float) -> bool:
         angle = math.atan2(place[1] - self.pose.y, place[0] - self.pose.x)
-        return abs((angle - self.pose.heading + math.pi) % (2 * math.pi) - math.pi) < limit
+        return abs(wrap(angle - self.pose.heading)) < limit
 
     def _guide(self, manoeuvre: Manoeuvre, marks: tuple[int, ...], limit: float) -> Points | None:
         scene, pose, generator = self.scene, self.pose, self.generator
@@ -175,14 +175,14 @@ class _Planner:
         heading = self.pose.heading
         first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
         wanted = math.atan2(first[1], first[0])
-        error = (wanted - heading + math.pi) % (2 * math.pi) - math.pi
+        error = wrap(wanted - heading)
         if abs(error) > ON_THE_SPOT or manoeuvre.kind == "toward":
             heading = wanted
         drift = wander(self.generator.standard_normal(len(guide) * 2 + 40))
         points, after = follow(guide, heading, drift)
         if not len(points) or not is_clear(points[1:], self.scene.centres, self.scene.solids):
             return None
-        return Piece(points, self.pose.heading, (after + math.pi) % (2 * math.pi) - math.pi)
+        return Piece(points, self.pose.heading, wrap(after))
 
     def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> Piece | None:
         options = self._candidates(manoeuvre, limit) if manoeuvre.slots else [()]

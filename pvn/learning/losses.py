@@ -30,7 +30,7 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class Losses:
-    """Sums over predictions (or flights) and what they are summed over, so that parts of a batch can be added."""
+    """Sums over predictions and what they are summed over, so that parts of a batch can be added."""
 
     trajectory: Tensor
     goal: Tensor
@@ -42,7 +42,6 @@ class Losses:
     num_predictions: Tensor
     num_visible: Tensor
     """Predictions with a landmark in view."""
-    num_flights: Tensor
 
 
 def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
@@ -91,7 +90,6 @@ def stage1_losses(
         hits=_goal_hits(target[:, GOAL], log_probability[:, GOAL], grid).sum(),
         num_predictions=torch.tensor(len(flight), device=flight.device),
         num_visible=is_seen.any(1).sum(),
-        num_flights=torch.tensor(len(batch.tokens), device=flight.device),
     )
 
 

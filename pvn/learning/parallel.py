@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, distributed, nn
+
+
+def join_others(device: str) -> None:
+    """Join the other processes of a run that was started with torchrun, if it was; before anything is put on a GPU."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if device == "cuda":  # one GPU each: it is the first that this process sees
+            os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
+        distributed.init_process_group("nccl" if device == "cuda" else "gloo")
 
 
 def rank() -> int:

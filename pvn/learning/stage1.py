@@ -82,21 +82,19 @@ def _precision(device: torch.device) -> Any:
 
 @torch.no_grad()
 def measure(
-    model: VisitationModel, demonstrations: Demonstrations, config: Stage1Config, num_flights: int = 10**9
+    model: VisitationModel,
+    demonstrations: Demonstrations,
+    config: Stage1Config,
 ) -> dict[str, float]:
     """Losses on demonstrations that are not trained on, their maps not turned."""
     generator = torch.Generator().manual_seed(0)
     sums: dict[str, Tensor] = {}
-    left = num_flights
     for flights in draw_batches(demonstrations, config.frames_per_batch, generator):
-        batch = take_batch(demonstrations, flights[:left])
+        batch = take_batch(demonstrations, flights)
         with _precision(demonstrations.device):
             visitation = model(batch.frames, batch.tokens)
         losses = vars(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses))
         sums = {name: sums.get(name, 0) + value for name, value in losses.items()}
-        left -= len(flights)
-        if left <= 0:
-            break
     total = Losses(**sums)
     return means(total, total.num_predictions, total.num_visible)
 

@@ -88,7 +88,7 @@ def train(
     is_resumed: bool = False,
     watch: Watch = lambda what, step, num_steps, figures: None,
 ) -> PVN:
-    """Train an agent on a corpus's training split; checkpoints, weights and agent.json go to `folder`."""
+    """Train on the training split; checkpoints and weights go to `folder`, and the agent once both stages are there."""
     device = torch.device(device)
     vocabulary = Vocabulary.from_texts(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
@@ -119,5 +119,6 @@ def train(
     if parallel.rank() == 0:
         origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **figures}
         write_json(folder / "training.json", origin)
-        save_agent(agent, folder / "agent.safetensors", origin)
+        if first.exists() and second.exists():  # half an agent would fly, and badly
+            save_agent(agent, folder / "agent.safetensors", origin)
     return agent

@@ -1,8 +1,9 @@
 """Features of pictures laid on the ground below them and accumulated over a flight, in one pass over the map's cells.
 
 For every cell of a flight's map: walk through the flight's frames; where the cell's ground point is in the picture,
-sample the features there; the first sight is copied, later ones are blended in with a leak. The same walk serves CPU
-and CUDA, forward and backward; nothing of size frames x cells is ever stored.
+sample the features there; the first sight is copied, later ones are blended in with a leak. The gradient walks back the
+same way. Nothing of size frames x cells is ever stored. The CPU's loops run over a cell's channels, CUDA's lanes are
+the channels, so each walk is written for both; what a cell sees in a frame is one function.
 
 Frames of all flights lie end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame with row >= 0
 writes the map as it then is into that row of the output.
@@ -120,9 +121,7 @@ WARPS = 8
 @functools.cache
 def _cuda_kernels() -> tuple[Any, Any]:
     """The same two walks for CUDA: a warp for each cell of each flight, a lane for each channel."""
-    from numba import cuda
-
-    import pvn.simulator.cuda  # noqa: F401  mends numba-cuda for newer NumPy
+    from pvn.simulator.cuda import cuda
 
     def accumulate(features, homographies, first_frame, rows, places, leak, memory, is_known, out, out_known):
         cell = cuda.blockIdx.x * WARPS + cuda.threadIdx.y

@@ -15,7 +15,8 @@ from torch import Tensor
 if not hasattr(np, "row_stack"):  # removed in NumPy 2.5, still imported by older numba-cuda
     np.row_stack = np.vstack  # type: ignore[attr-defined]
 
-from numba import config, cuda
+from numba import config
+from numba import cuda as cuda
 
 from pvn.simulator.compiling import in_kernel_cache
 from pvn.simulator.cpu import to_device as to_device
