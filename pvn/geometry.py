@@ -9,6 +9,7 @@ along its heading, y to its left, metres.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -66,9 +67,13 @@ def rotation_body_camera(camera: Camera) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
+@functools.lru_cache(maxsize=64)
+def _rotation_like(camera: Camera, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return rotation_body_camera(camera).to(device, dtype)  # sent to a device once, which would be waited for
+
+
 def _rotation_world_camera(pose_world: Tensor, camera: Camera) -> Tensor:
-    rotation = rotation_body_camera(camera).to(pose_world)
-    return rotation_world_body(pose_world[:, 3:]) @ rotation
+    return rotation_world_body(pose_world[:, 3:]) @ _rotation_like(camera, pose_world.dtype, pose_world.device)
 
 
 def project(points_world: Tensor, pose_world: Tensor, camera: Camera) -> tuple[Tensor, Tensor]:

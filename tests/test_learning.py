@@ -19,8 +19,9 @@ from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
 from pvn.corpus.store import write_corpus
 from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import to_map
 from pvn.learning.agent import load_agent, save_agent
-from pvn.learning.demonstrations import demonstrate, draw_batches, take_batch
+from pvn.learning.demonstrations import Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
 from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.learning.stage1 import Stage1Config, train_stage1
 from pvn.learning.stage2 import Mixture, Stage2Config, action_loss, collect, train_stage2
@@ -30,7 +31,7 @@ from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
-QUICK = Stage1Config(num_epochs=3, frames_per_batch=30, frame_every=3, save_every=2)
+QUICK = Stage1Config(num_epochs=3, frames_per_batch=30, frame_every=3, learning_rate=1e-3, save_every=2)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_demonstrations_are_the_oracles_flights_and_their_pictures_what_it_saw(c
         assert torch.equal(poses[::3], thinned)
         assert torch.allclose(poses[0, [0, 1, 5]], torch.tensor(task.start).float(), atol=1e-5)
         assert torch.allclose(whole.path_world[flight, -1], torch.tensor(task.goal).float())
-    batch = take_batch(whole, torch.tensor([3]))
+    batch = take_batch(whole, select(whole, torch.tensor([3])))
     simulator = simulator_for([tasks[3]])
     first = simulator.reset(torch.tensor([tasks[3].start], dtype=torch.float64)).image
     assert torch.equal(batch.frames.image[:1], first)
@@ -71,27 +72,69 @@ def test_demonstrations_are_the_oracles_flights_and_their_pictures_what_it_saw(c
 
 
 def test_landmarks_count_as_visible_only_where_they_are_in_the_picture(shown):
-    seen = shown.is_visible[shown.is_planned]
-    field = shown.field.repeat_interleave(shown.first_frame.diff())[shown.is_planned]
-    ids = shown.simulator.landmarks_at(shown.pose_world[shown.is_planned], field)
-    for row, picture in zip(seen, ids, strict=True):
+    batch = take_batch(shown, select(shown, torch.arange(5)))
+    is_planned, frames = batch.frames.row >= 0, batch.frames
+    ids = shown.simulator.landmarks_at(frames.pose_world[is_planned], shown.field[:5][frames.flight])
+    for row, picture in zip(batch.is_visible, ids, strict=True):
         counts = np.bincount(picture[picture >= 0].numpy(), minlength=32)
         assert row.tolist() == (counts >= 6).tolist()
 
 
-def test_every_flight_is_in_one_batch_of_an_epoch(shown):
-    batches = draw_batches(shown, 20, torch.Generator().manual_seed(0))
+def test_every_flight_is_in_one_batch_of_an_epoch_and_every_batch_fits(shown):
+    limits = batch_limits(shown, 20)
+    batches = draw_batches(shown, limits, torch.Generator().manual_seed(0))
     assert sorted(torch.cat(batches).tolist()) == list(range(len(shown)))
     assert len(batches) > 2
-    again = draw_batches(shown, 20, torch.Generator().manual_seed(1))
+    for flights in batches:
+        assert select(shown, flights, sizes=limits).sizes == limits
+    again = draw_batches(shown, limits, torch.Generator().manual_seed(1))
     assert torch.cat(batches).tolist() != torch.cat(again).tolist()
+
+
+def test_a_batch_that_is_filled_up_has_the_same_losses(vocabulary, shown):
+    model, config = fresh_model(vocabulary).eval(), LossConfig()
+    flights, turn = torch.tensor([4, 0, 2]), torch.tensor([0.3, -0.2, 0.0])
+    exact = select(shown, flights, turn)
+    sizes = Sizes(exact.sizes.frames + 5, exact.sizes.flights + 3, exact.sizes.predictions + 4)
+
+    def losses(selection):
+        batch = take_batch(shown, selection)
+        return stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, model.config.grid, config)
+
+    with torch.no_grad():
+        own, filled = losses(exact), losses(select(shown, flights, turn, sizes=sizes))
+    for name, value in vars(own).items():
+        assert float(getattr(filled, name)) == pytest.approx(float(value), rel=1e-4), name
+
+
+def test_a_flight_can_make_another_ones_movements_from_its_own_start(shown):
+    flights, moves = torch.tensor([0, 1]), torch.tensor([1, 0])
+    own, swapped = (take_batch(shown, select(shown, flights, None, made)) for made in (None, moves))
+    first, lengths = swapped.frames.first_frame, own.frames.first_frame.diff()
+    assert first.diff().tolist() == lengths.flip(0).tolist()
+    for flight in (0, 1):
+        begin = own.frames.first_frame[flight]
+        assert torch.allclose(swapped.frames.pose_world[first[flight]], own.frames.pose_world[begin], atol=1e-4)
+        # Said, meant and wanted is still what it was.
+        assert torch.equal(swapped.tokens[flight], own.tokens[flight])
+        assert torch.equal(swapped.path_map[flight], own.path_map[flight])
+    # As far forward and aside as the other flight went, seen from where it began, unless the field's edge is nearer.
+    moved = swapped.frames.pose_world[first[0] : first[1]]
+    model = own.frames.pose_world[own.frames.first_frame[1] :]
+    is_inside = ((moved[:, :2] > 0) & (moved[:, :2] < 50)).all(-1)
+    here, there = (
+        to_map(poses[None, :, :2], start[None])
+        for poses, start in ((moved, own.frames.origin[0]), (model, own.frames.origin[1]))
+    )
+    assert is_inside.sum() > 2
+    assert torch.allclose(here[0, is_inside], there[0, is_inside], atol=1e-3)
 
 
 def test_losses_of_parts_add_up_to_the_loss_of_the_whole(vocabulary, shown):
     model, config = fresh_model(vocabulary).eval(), LossConfig()
 
     def losses(flights):
-        batch = take_batch(shown, torch.tensor(flights))
+        batch = take_batch(shown, select(shown, torch.tensor(flights)))
         with torch.no_grad():
             return stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, model.config.grid, config)
 

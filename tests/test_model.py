@@ -11,7 +11,7 @@ from torch.nn import functional
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import PADDING, Vocabulary
 from pvn.geometry import Camera, MapGrid, ground_homography, project, to_map
-from pvn.learning.demonstrations import demonstrate, take_batch
+from pvn.learning.demonstrations import demonstrate, select, take_batch
 from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.learning.stage2 import Mixture, Stage2Config, action_loss
 from pvn.learning.targets import target_distributions
@@ -238,7 +238,7 @@ def batch():
     words = tuple((noun,) if noun in VOCABULARY.terms else () for noun in nouns)
     alignment = Alignment(VOCABULARY, words, tuple((1.0,) * len(own) for own in words))
     demonstrations = demonstrate(TASKS, VOCABULARY, alignment, config=SIMULATOR)
-    return take_batch(demonstrations, torch.arange(3))
+    return take_batch(demonstrations, select(demonstrations, torch.arange(3)))
 
 
 def only(frames, flight):

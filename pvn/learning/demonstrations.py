@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,20 +14,18 @@ from pvn.corpus.alignment import Alignment
 from pvn.corpus.flight import FlightLog, fly
 from pvn.corpus.oracle import Oracle
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import to_map
+from pvn.geometry import to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.visitation import Frames
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.layout import MAX_LANDMARKS
+from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
 from pvn.world.task import Task, distinct_layouts
 
 POINT_EVERY = 0.75
 """Distance between the points of a path from which its distribution is made, metres."""
 LEAST_PIXELS = 6
 """A landmark is visible where at least so many pixels show it."""
-AT_ONCE = 4096
-"""Frames rendered at once where many are."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ class Demonstrations:
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     is_planned: Tensor
-    """(K,) bool: frames that are followed by a prediction."""
-    is_visible: Tensor
-    """(K, 32) bool: landmarks that are in view and not hidden, at frames with a prediction."""
+    """(K,) bool, on the host: frames that are followed by a prediction."""
     first_frame: Tensor
     """(N + 1,) int64, on the host: flight n's frames are first_frame[n] to first_frame[n + 1]."""
     origin: Tensor
@@ -102,17 +99,6 @@ def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
     return values[(step < log.num_steps[:, None]) & (step % every == 0)]
 
 
-def _visible(simulator: Simulator, pose_world: Tensor, field: Tensor) -> Tensor:
-    """Which (K, 32) of a field's landmarks are in pictures from poses (K, 6) in fields (K,), and not hidden."""
-    parts = []
-    for begin in range(0, len(field), AT_ONCE):
-        seen = simulator.landmarks_at(pose_world[begin : begin + AT_ONCE], field[begin : begin + AT_ONCE])
-        each = torch.arange(len(seen), device=seen.device)[:, None] * (MAX_LANDMARKS + 1)
-        counts = torch.bincount((seen.flatten(1) + 1 + each).flatten(), minlength=len(seen) * (MAX_LANDMARKS + 1))
-        parts.append(counts.view(len(seen), -1)[:, 1:] >= LEAST_PIXELS)
-    return torch.cat(parts)
-
-
 def demonstrate(
     tasks: Sequence[Task],
     vocabulary: Vocabulary,
@@ -133,8 +119,6 @@ def demonstrate(
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
-    is_visible = torch.zeros((len(pose), MAX_LANDMARKS), dtype=torch.bool, device=to)
-    is_visible[is_planned] = _visible(simulator, pose[is_planned], field.repeat_interleave(lengths)[is_planned])
     path, num_points = even_paths(tasks)
     place, kind = _landmarks(simulator)
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
@@ -142,8 +126,7 @@ def demonstrate(
     return Demonstrations(
         simulator=simulator,
         pose_world=pose,
-        is_planned=is_planned,
-        is_visible=is_visible,
+        is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
         field=field,
@@ -154,6 +137,39 @@ def demonstrate(
         landmark_place=place.to(to),
         landmark_class=kind.to(to),
     )
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many frames, flights and predictions a batch has, or has at most."""
+
+    frames: int
+    flights: int
+    predictions: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which flights a batch has and where their frames are, on the demonstrations' device; sent there in one piece.
+
+    A batch that is filled up has more rows than it needs: the frames left over belong to a last flight that is none,
+    and predictions from `num_predictions` on are for nothing.
+    """
+
+    numbers: Tensor
+    """The parts below, one after the other, int64."""
+    turn: Tensor
+    """(B,): turns of the flights' map frames, radians."""
+    sizes: Sizes
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """Flights (B,); those whose movements they make (B,); their first frames (B + 1,) in the batch; frames (K,);
+        the frames' flights (K,) and predictions (K,); the predictions' frames (Q,) and flights (Q,), in the batch; and
+        how many predictions there are (1,).
+        """
+        frames, flights, predictions = self.sizes.frames, self.sizes.flights, self.sizes.predictions
+        lengths = [flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
+        return torch.split(self.numbers, lengths)
 
 
 @dataclass(frozen=True)
@@ -175,45 +191,129 @@ class Batch:
     """(Q, 32) bool: landmarks in view at each prediction."""
     mentioned: Tensor
     """(B, 63) bool."""
+    is_counted: Tensor
+    """(Q,) bool: predictions that are not there to fill the batch up."""
 
 
-def take_batch(demonstrations: Demonstrations, flights: Tensor, turn: Tensor | None = None) -> Batch:
-    """The flights (B,) int64, on the host; their maps' frames turned by `turn` (B,), radians."""
-    shown, to = demonstrations, demonstrations.device
-    lengths = shown.first_frame[flights + 1] - shown.first_frame[flights]
-    first = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-    total = int(first[-1])
-    frame = (shown.first_frame[flights] - first[:-1]).repeat_interleave(lengths) + torch.arange(total)
-    frame, flights = frame.to(to, non_blocking=True), flights.to(to, non_blocking=True)
-    flight = torch.arange(len(flights)).repeat_interleave(lengths).to(to, non_blocking=True)
-    pose = shown.pose_world[frame]
-    is_planned = shown.is_planned[frame]
-    row = torch.where(is_planned, is_planned.cumsum(0) - 1, -1)
-    origin = shown.origin[flights]
+def _visible(simulator: Simulator, pose_world: Tensor, field: Tensor) -> Tensor:
+    """Which (K, 32) of a field's landmarks are in pictures from poses (K, 6) in fields (K,), and not hidden."""
+    seen = simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
+    counts = torch.zeros((len(seen), MAX_LANDMARKS + 1), dtype=torch.int32, device=seen.device)
+    counts.scatter_add_(1, seen, torch.ones_like(seen, dtype=torch.int32))
+    return counts[:, 1:] >= LEAST_PIXELS
+
+
+def _moved(pose_world: Tensor, begin: Tensor, to: Tensor) -> Tensor:
+    """Poses (K, 6), field frame, that lie to the poses `to` (K, 3), x, y, yaw, as the given ones lie to `begin`."""
+    turn = to[:, 2] - begin[:, 2]
+    off = (pose_world[:, :2] - begin[:, :2])[:, None]
+    turned = to_map(off, torch.stack([torch.zeros_like(turn), torch.zeros_like(turn), -turn], -1))[:, 0]
+    place = (to[:, :2] + turned).clamp(0.0, FIELD_SIZE)
+    return torch.cat([place, pose_world[:, 2:5], wrap_angle(pose_world[:, 5:] + turn[:, None])], -1)
+
+
+def select(
+    demonstrations: Demonstrations,
+    flights: Tensor,
+    turn: Tensor | None = None,
+    moves: Tensor | None = None,
+    sizes: Sizes | None = None,
+) -> Selection:
+    """The flights (B,) int64, on the host; their maps' frames turned by `turn` (B,), radians; filled up to `sizes`.
+
+    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. What
+    is said, and where it leads, stays each flight's own.
+    """
+    # By NumPy, on the host: small work is quick there, and nothing waits for the device.
+    shown = demonstrations
+    chosen = flights.numpy()
+    made = chosen if moves is None else moves.numpy()
+    begin, end = (shown.first_frame.numpy()[made + after] for after in (0, 1))
+    first = np.concatenate([[0], (end - begin).cumsum()])
+    flight = np.arange(len(chosen)).repeat(end - begin)
+    frame = (begin - first[:-1])[flight] + np.arange(first[-1])
+    is_planned = shown.is_planned.numpy()[frame]
+    planned = is_planned.nonzero()[0]
+    own = Sizes(len(frame), len(chosen), len(planned))
+    sizes = sizes or own
+    spare = sizes.flights - own.flights, sizes.frames - own.frames, sizes.predictions - own.predictions
+    if min(spare) < 0 or (spare[0] == 0 and spare[1] > 0):
+        raise ValueError(f"batch: got {own}, expected it to fit {sizes} with a flight to spare")
+    first = np.concatenate([first, np.full(max(spare[0] - 1, 0), first[-1]), np.full(min(spare[0], 1), sizes.frames)])
+
+    def filled(values: np.ndarray, count: int, value: int = 0) -> np.ndarray:
+        return np.concatenate([values, np.full(count, value)])
+
+    parts = (
+        filled(chosen, spare[0]),
+        filled(made, spare[0]),
+        first,
+        filled(frame, spare[1]),
+        filled(flight, spare[1], sizes.flights - 1),
+        filled(np.where(is_planned, is_planned.cumsum() - 1, -1), spare[1], -1),
+        filled(planned, spare[2]),
+        filled(flight[planned], spare[2]),
+        [own.predictions],
+    )
+    angle = torch.zeros(sizes.flights)
     if turn is not None:
-        origin = torch.cat([origin[:, :2], origin[:, 2:] + turn.to(to)[:, None]], -1)
+        angle[: own.flights] = turn
+    numbers = torch.from_numpy(np.concatenate(parts))
+    return Selection(numbers.to(shown.device, non_blocking=True), angle.to(shown.device, non_blocking=True), sizes)
+
+
+def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
+    """The pictures of a selection, and what the losses need; all on the device."""
+    shown = demonstrations
+    flights, moves, first_frame, frame, flight, row, planned, asked, count = selection.parts()
+    origin, pose, field = shown.origin[flights], shown.pose_world[frame], shown.field[flights]
+    strayed = _moved(pose, shown.origin[moves][flight], origin[flight])
+    pose = torch.where((flights != moves)[flight, None], strayed, pose)
+    origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
     return Batch(
         frames=Frames(
-            image=shown.simulator.look(pose, shown.field[flights][flight]),
+            image=shown.simulator.look(pose, field[flight]),
             pose_world=pose,
             origin=origin,
-            first_frame=first.to(to, non_blocking=True),
+            first_frame=first_frame,
             row=row,
-            flight=flight[is_planned],
+            flight=asked,
         ),
         tokens=shown.tokens[flights],
         path_map=to_map(shown.path_world[flights], origin),
         num_points=shown.num_points[flights],
-        landmark_map=to_map(shown.landmark_place[shown.field[flights]], origin),
-        landmark_class=shown.landmark_class[shown.field[flights]],
-        is_visible=shown.is_visible[frame][is_planned],
+        landmark_map=to_map(shown.landmark_place[field], origin),
+        landmark_class=shown.landmark_class[field],
+        is_visible=_visible(shown.simulator, pose[planned], field[asked]),
         mentioned=shown.mentioned[flights],
+        is_counted=torch.arange(len(asked), device=asked.device) < count,
     )
 
 
-def draw_batches(demonstrations: Demonstrations, num_frames: int, generator: torch.Generator) -> list[Tensor]:
-    """All flights in random order, in groups of about `num_frames` frames; indices on the host."""
-    lengths = demonstrations.first_frame.diff()
+def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """Frames (N,) and predictions (N,) of the flights."""
+    first = demonstrations.first_frame.numpy()
+    planned = np.concatenate([[0], demonstrations.is_planned.numpy().cumsum()])
+    return np.diff(first), np.diff(planned[first])
+
+
+def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
+    """What a batch of `num_frames` frames has at most; few batches reach more than one of the limits."""
+    lengths, predictions = _counts(demonstrations)
+    frames = max(num_frames, int(lengths.max()))
+    flights = 1.05 * frames / lengths.mean()
+    asked = max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max())
+    return Sizes(frames, math.ceil(flights) + 1, math.ceil(asked))
+
+
+def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
+    """All flights in random order, in groups that fit the limits with a flight to spare; indices on the host."""
+    lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
     order = torch.randperm(len(lengths), generator=generator)
-    group = (lengths[order].cumsum(0) - 1) // num_frames
-    return list(torch.split(order, torch.unique_consecutive(group, return_counts=True)[1].tolist()))
+    ends, frames, flights, asked = [], 0, 0, 0
+    for place, flight in enumerate(order.tolist()):
+        frames, flights, asked = frames + lengths[flight], flights + 1, asked + predictions[flight]
+        if frames > limits.frames or flights >= limits.flights or asked > limits.predictions:
+            ends.append(place)
+            frames, flights, asked = lengths[flight], 1, predictions[flight]
+    return list(torch.tensor_split(order, ends))

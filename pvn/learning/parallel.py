@@ -51,3 +51,10 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
     for gradient in gradients:
         gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
         offset += gradient.numel()
+
+
+def agree(parameters: Iterable[nn.Parameter]) -> None:
+    """Give every process the first one's parameters."""
+    if distributed.is_initialized():
+        for parameter in parameters:
+            distributed.broadcast(parameter.data, 0)

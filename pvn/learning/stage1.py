@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_optimizer, load_weights, optimizer_tensors, read_tensors, write_tensors
-from pvn.learning.demonstrations import Demonstrations, draw_batches, take_batch
+from pvn.learning.demonstrations import Demonstrations, Selection, batch_limits, draw_batches, select, take_batch
 from pvn.learning.losses import LossConfig, Losses, objective, stage1_losses
 from pvn.model.visitation import VisitationModel
+
+CHECKPOINT = "stage1_training.safetensors"
+STEPS_BEFORE_RECORDING = 5
+"""Steps taken one launch at a time, in which everything is compiled, before a GPU's step is recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,39 +32,59 @@ class Stage1Config:
 
     num_epochs: int = 20
     """Times through the training segments."""
+    word_steps: int = 3000
+    """Steps in which, before all else, the instruction encoder alone learns which classes are mentioned."""
+    word_learning_rate: float = 5e-3
+    """In those steps; it falls to nothing."""
     frames_per_batch: int = 512
     """About 60 segments a step; the authors take one. The learning rates are tuned for it."""
     frame_every: int = 2
     """In training the map is made of every second picture, which are a metre apart; it takes half the time."""
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 3e-3
     """At its highest; it rises over the first tenth of the steps and falls to nothing over the others."""
-    instruction_rate: float = 10.0
-    """The instruction encoder's learning rate, in those of the others. The authors take 395,000 steps; in our few
-    thousand it would hardly learn a word otherwise (docs/log.md)."""
+    instruction_rate: float = 1.5
+    """The instruction encoder's learning rate, in those of the others."""
     weight_decay: float = 1e-6
     """Paper."""
     max_gradient_norm: float = 5.0
     turn_rad: float = 0.5
     """Standard deviation of the turn of a segment's map and targets in training, radians (paper)."""
+    stray_share: float = 0.5
+    """Share of flights that make the movements of another flight of the batch. Where the oracle looks gives its way
+    away; a model that has only seen its flights follows its own first guess, whatever was said (docs/log.md)."""
     save_every: int = 500
     """Steps between checkpoints."""
     seed: int = 0
     losses: LossConfig = LossConfig()
 
 
-def _learning_rate(step: int, num_steps: int, config: Stage1Config) -> float:
+def _rate(step: int, num_steps: int) -> float:
+    """The learning rate at a step as a share of the highest: it rises over a tenth of the steps, then falls."""
     warm = max(num_steps // 10, 1)
     if step < warm:
-        return config.learning_rate * (step + 1) / warm
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(num_steps - warm, 1)))
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(num_steps - warm, 1)))
 
 
-def _make_optimizer(model: VisitationModel, config: Stage1Config, is_fused: bool) -> torch.optim.Optimizer:
+def _make_optimizer(model: VisitationModel, config: Stage1Config, device: torch.device) -> torch.optim.Optimizer:
     """Two groups, the instruction encoder's and the others', in the order of `parameter_names`."""
     words = list(model.instruction.parameters())
     others = [parameter for name, parameter in model.named_parameters() if not name.startswith("instruction.")]
-    groups = [{"params": words, "rate": config.instruction_rate}, {"params": others, "rate": 1.0}]
-    return torch.optim.AdamW(groups, config.learning_rate, weight_decay=config.weight_decay, fused=is_fused)
+    # On a GPU the rates are tensors, which a recorded step reads anew each time.
+    is_cuda = device.type == "cuda"
+    groups = [
+        {"params": group, "lr": torch.zeros((), device=device) if is_cuda else 0.0, "highest": rate}
+        for group, rate in ((words, config.learning_rate * config.instruction_rate), (others, config.learning_rate))
+    ]
+    return torch.optim.AdamW(groups, weight_decay=config.weight_decay, fused=is_cuda, capturable=is_cuda)
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(group["highest"] * share)
+        else:
+            group["lr"] = group["highest"] * share
 
 
 def parameter_names(model: VisitationModel) -> list[str]:
@@ -77,7 +104,8 @@ def means(losses: Losses, num_predictions: Tensor, num_visible: Tensor) -> dict[
 
 
 def _precision(device: torch.device) -> Any:
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    # Without the cache of cast weights: a recorded step must cast them itself each time.
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
 
 
 @torch.no_grad()
@@ -89,8 +117,9 @@ def measure(
     """Losses on demonstrations that are not trained on, their maps not turned."""
     generator = torch.Generator().manual_seed(0)
     sums: dict[str, Tensor] = {}
-    for flights in draw_batches(demonstrations, config.frames_per_batch, generator):
-        batch = take_batch(demonstrations, flights)
+    limits = batch_limits(demonstrations, config.frames_per_batch)
+    for flights in draw_batches(demonstrations, limits, generator):
+        batch = take_batch(demonstrations, select(demonstrations, flights))
         with _precision(demonstrations.device):
             visitation = model(batch.frames, batch.tokens)
         losses = vars(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses))
@@ -99,16 +128,43 @@ def measure(
     return means(total, total.num_predictions, total.num_visible)
 
 
+def learn_words(
+    model: VisitationModel,
+    demonstrations: Demonstrations,
+    config: Stage1Config,
+    watch: Callable[[int, int, dict[str, float]], None] = lambda step, num_steps, figures: None,
+) -> None:
+    """Teach the instruction encoder, alone, which classes an instruction mentions.
+
+    It is quickly done without pictures; with them, goals are first guessed from the map alone, and the words are noise.
+    """
+    learners = [*model.instruction.parameters(), *model.heads.mentioned.parameters()]
+    is_cuda = demonstrations.device.type == "cuda"
+    optimizer = torch.optim.AdamW(learners, weight_decay=config.weight_decay, fused=is_cuda)
+    generator = torch.Generator().manual_seed(config.seed)
+    for step in range(config.word_steps):
+        flights = torch.randint(len(demonstrations), (64,), generator=generator).to(demonstrations.device)
+        optimizer.param_groups[0]["lr"] = config.word_learning_rate * _rate(step, config.word_steps)
+        said = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]))
+        loss = functional.binary_cross_entropy_with_logits(said, demonstrations.mentioned[flights].float())
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        clip_grad_norm_(learners, config.max_gradient_norm)
+        optimizer.step()
+        if step % 100 == 0 or step == config.word_steps - 1:
+            watch(step, config.word_steps, {"loss": float(loss.detach()) * said.shape[1]})
+    parallel.agree(learners)
+
+
 def _step(
     model: VisitationModel,
     optimizer: torch.optim.Optimizer,
     demonstrations: Demonstrations,
-    flights: Tensor,
-    turn: Tensor,
     config: Stage1Config,
+    selection: Selection,
 ) -> tuple[Tensor, Losses, Tensor]:
     """One step of gradient descent; the loss, the parts of it here, and predictions and visible ones in all."""
-    batch = take_batch(demonstrations, parallel.my_part(flights), parallel.my_part(turn))
+    batch = take_batch(demonstrations, selection)
     with _precision(demonstrations.device):
         visitation = model(batch.frames, batch.tokens)
     losses = stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses)
@@ -119,7 +175,37 @@ def _step(
     parallel.sum_gradients(model.parameters())
     clip_grad_norm_(model.parameters(), config.max_gradient_norm)
     optimizer.step()
-    return parallel.total(loss.detach()), losses, counts
+    here = Losses(**{name: value.detach() for name, value in vars(losses).items()})
+    return parallel.total(loss.detach()), here, counts
+
+
+Step = Callable[[Selection], tuple[Tensor, Losses, Tensor]]
+
+
+@contextmanager
+def _own_stream() -> Iterator[None]:
+    """A stream beside the default one, which cannot be recorded."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def _record(step: Step, selection: Selection) -> Step:
+    """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host."""
+    graph = torch.cuda.CUDAGraph()
+    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.sizes)
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+        result = step(fixed)
+
+    def replay(selection: Selection) -> tuple[Tensor, Losses, Tensor]:
+        fixed.numbers.copy_(selection.numbers, non_blocking=True)
+        fixed.turn.copy_(selection.turn, non_blocking=True)
+        graph.replay()
+        return result
+
+    return replay
 
 
 def _blown_up(step: int, what: str, path: Path) -> FloatingPointError:
@@ -141,39 +227,50 @@ def train_stage1(
 
     Every step depends on the seed and its number alone, so a resumed run takes the same steps.
     """
+    device = demonstrations.device
+    is_recorded = device.type == "cuda" and parallel.num_processes() == 1
     names = parameter_names(model)
-    is_fused = demonstrations.device.type == "cuda"
-    optimizer = _make_optimizer(model, config, is_fused)
-    path, done = folder / "stage1_training.safetensors", 0
+    optimizer = _make_optimizer(model, config, device)
+    path, done = folder / CHECKPOINT, 0
     if is_resumed and path.exists():
         tensors = read_tensors(path)
         done = int(tensors.pop("done"))
         load_weights(model, {name[6:]: value for name, value in tensors.items() if name.startswith("model.")}, path)
         load_optimizer(optimizer, names, tensors)
-    per_epoch = len(draw_batches(demonstrations, config.frames_per_batch, torch.Generator().manual_seed(config.seed)))
-    num_steps = per_epoch * config.num_epochs
+    limits = batch_limits(demonstrations, config.frames_per_batch)
+    batches = [
+        flights
+        for epoch in range(config.num_epochs)
+        for flights in draw_batches(
+            demonstrations, limits, torch.Generator().manual_seed(config.seed * 1_000_003 + epoch)
+        )
+    ]
+    num_steps = len(batches)
+    take: Step = functools.partial(_step, model, optimizer, demonstrations, config)
     model.train()
-    epoch, batches = -1, []
-    for step in range(done, num_steps):
-        if step // per_epoch != epoch:
-            epoch = step // per_epoch
-            generator = torch.Generator().manual_seed(config.seed * 1_000_003 + epoch)
-            batches = draw_batches(demonstrations, config.frames_per_batch, generator)
-        flights = batches[min(step % per_epoch, len(batches) - 1)]
-        generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
-        turn = torch.randn(len(flights), generator=generator) * config.turn_rad
-        for group in optimizer.param_groups:
-            group["lr"] = group["rate"] * _learning_rate(step, num_steps, config)
-        loss, losses, counts = _step(model, optimizer, demonstrations, flights, turn, config)
-        is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
-        if step % 20 == 0 or is_saved:
-            if not math.isfinite(float(loss)):
-                raise _blown_up(step, f"the loss is {float(loss)}", path)
-            watch(step, num_steps, {"loss": float(loss), **means(losses, counts[0], counts[1])})
-        if is_saved and not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
-            raise _blown_up(step, "a weight is not finite", path)
-        if is_saved and parallel.rank() == 0:
-            save_training(path, model, optimizer, names, step + 1)
+    with _own_stream() if is_recorded else nullcontext():
+        for step in range(done, num_steps):
+            flights = batches[step]
+            generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
+            turn = torch.randn(len(flights), generator=generator) * config.turn_rad
+            strays = torch.rand(len(flights), generator=generator) < config.stray_share
+            moves = flights.clone()
+            moves[strays] = flights[strays].roll(1)
+            flights, turn, moves = (parallel.my_part(part) for part in (flights, turn, moves))
+            selection = select(demonstrations, flights, turn, moves, limits if is_recorded else None)
+            _set_rate(optimizer, _rate(step, num_steps))
+            if is_recorded and step == done + STEPS_BEFORE_RECORDING:
+                take = _record(take, selection)
+            loss, losses, counts = take(selection)
+            is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
+            if step % 20 == 0 or is_saved:
+                if not math.isfinite(float(loss)):
+                    raise _blown_up(step, f"the loss is {float(loss)}", path)
+                watch(step, num_steps, {"loss": float(loss), **means(losses, counts[0], counts[1])})
+            if is_saved and not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+                raise _blown_up(step, "a weight is not finite", path)
+            if is_saved and parallel.rank() == 0:
+                save_training(path, model, optimizer, names, step + 1)
     model.eval()
 
 

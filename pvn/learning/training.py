@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -16,8 +17,8 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import demonstrate
-from pvn.learning.stage1 import Stage1Config, measure, train_stage1
+from pvn.learning.demonstrations import batch_limits, demonstrate
+from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
@@ -66,8 +67,14 @@ def _train_first(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        model.compile_for(recipe.stage1.frames_per_batch + 64, 256)
+        limits = batch_limits(shown, recipe.stage1.frames_per_batch)
+        # A process's part of a batch is now a little larger, now a little smaller.
+        slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
+        model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
     began = time.perf_counter()
+    if not (is_resumed and (folder / CHECKPOINT).exists()):
+        learn_words(model, shown, recipe.stage1, watch=_watched(watch, "words"))
+    spent["words_s"] = time.perf_counter() - began
     train_stage1(model, shown, recipe.stage1, folder, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
     spent["stage1_s"] = time.perf_counter() - began
     figures: dict[str, Any] = dict(spent)

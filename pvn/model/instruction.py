@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from pvn.corpus.vocabulary import PADDING
 
@@ -34,5 +33,5 @@ class InstructionEncoder(nn.Module):
         """Embeddings (B, E) of word ids (B, N), padded at the end: the state after each sentence's last word."""
         lengths = (tokens != PADDING).sum(1).clamp(min=1)
         states, _ = self.lstm(self.words(tokens))
-        last = functional.one_hot(lengths - 1, tokens.shape[1]).to(states)
+        last = (torch.arange(tokens.shape[1], device=tokens.device) == lengths[:, None] - 1).to(states)
         return torch.einsum("bn,bne->be", last, states)

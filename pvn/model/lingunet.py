@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.model.resnet import instance_norm
+
 LEVELS = 5
 CHANNELS = 48
 FILTERED = 24
@@ -69,13 +71,13 @@ class LingUNet(nn.Module):
         for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):
             value = down(value)
             if level < LEVELS - 1:
-                value = functional.instance_norm(value)
+                value = instance_norm(value)
             weights = functional.normalize(kernel(unit), dim=-1).view(-1, self.filter_sizes[level], CHANNELS)
             passed = _filter(value, weights)
-            filtered.append(functional.instance_norm(passed) if level < LEVELS - 1 else passed)
+            filtered.append(instance_norm(passed) if level < LEVELS - 1 else passed)
         value = filtered.pop()
         for level, up in enumerate(self.ups):
             value = up(value if level == 0 else torch.cat([filtered.pop(), value], 1))
             if level > 0:
-                value = functional.instance_norm(value)
+                value = instance_norm(value)
         return self.last(torch.cat([filtered.pop(), value], 1))
