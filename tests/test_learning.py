@@ -286,10 +286,11 @@ from pvn.learning.training import train
 torch.set_num_threads(1)
 parallel.join_others("cpu")
 recipe = presets.smoke()
-recipe = replace(recipe, stage1=replace(recipe.stage1, num_epochs=4, frames_per_batch=60, frame_every=3, save_every=3))
+recipe = replace(recipe, stage1=replace(recipe.stage1, num_epochs=4, word_steps=50, frames_per_batch=60, frame_every=3,
+                                        learning_rate=5e-4, save_every=3))
 folder = Path(sys.argv[2])
 def watch(what, step, num_steps, figures):
-    if parallel.rank() == 0:
+    if parallel.rank() == 0 and what == "stage 1":
         with (folder / "losses.jsonl").open("a") as file:
             print(json.dumps([step, figures["loss"]]), file=file, flush=True)
 train(read_corpus(sys.argv[1], ("train",)), recipe, folder, stage="1", is_resumed="resume" in sys.argv, watch=watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ STEPS_BEFORE_RECORDING = 5
 class Stage1Config:
     """How stage 1 is trained."""
 
-    num_epochs: int = 20
+    num_epochs: int = 40
     """Times through the training segments."""
     word_steps: int = 3000
     """Steps in which, before all else, the instruction encoder alone learns which classes are mentioned."""
@@ -54,6 +54,10 @@ class Stage1Config:
     away; a model that has only seen its flights follows its own first guess, whatever was said (docs/log.md)."""
     save_every: int = 500
     """Steps between checkpoints."""
+    measure_every: int = 1000
+    """Steps between measurements on the dev split."""
+    measured_flights: int = 300
+    """Flights of the dev split that are measured."""
     seed: int = 0
     losses: LossConfig = LossConfig()
 
@@ -93,14 +97,25 @@ def parameter_names(model: VisitationModel) -> list[str]:
     return sorted(names, key=lambda name: not name.startswith("instruction."))
 
 
-def means(losses: Losses, num_predictions: Tensor, num_visible: Tensor) -> dict[str, float]:
+def means(losses: Losses) -> dict[str, float]:
     """The losses a prediction, and the share of goals found."""
-    names = ("trajectory", "goal", "landmark", "grounded", "mentioned", "hits")
-    sums = parallel.total(torch.stack([getattr(losses, name).detach().float() for name in names])).tolist()
-    count, visible = float(num_predictions), max(float(num_visible), 1.0)
-    shares = {"landmark": visible, "grounded": visible}
-    figures = {name: value / shares.get(name, count) for name, value in zip(names, sums, strict=True)}
-    return {("goal_found" if name == "hits" else name): value for name, value in figures.items()}
+    count, visible = float(losses.num_predictions), max(float(losses.num_visible), 1.0)
+    return {
+        "trajectory": float(losses.trajectory) / count,
+        "goal": float(losses.goal) / count,
+        "landmark": float(losses.landmark) / visible,
+        "grounded": float(losses.grounded) / visible,
+        "mentioned": float(losses.mentioned) / count,
+        "goal_found": float(losses.hits) / count,
+    }
+
+
+def _add(losses: Sequence[Losses]) -> Losses:
+    return Losses(**{name: torch.stack([getattr(part, name) for part in losses]).sum(0) for name in vars(losses[0])})
+
+
+def _detached(losses: Losses) -> Losses:
+    return Losses(**{name: value.detach() for name, value in vars(losses).items()})
 
 
 def _precision(device: torch.device) -> Any:
@@ -108,24 +123,22 @@ def _precision(device: torch.device) -> Any:
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
 
 
-@torch.no_grad()
-def measure(
-    model: VisitationModel,
-    demonstrations: Demonstrations,
-    config: Stage1Config,
-) -> dict[str, float]:
-    """Losses on demonstrations that are not trained on, their maps not turned."""
-    generator = torch.Generator().manual_seed(0)
-    sums: dict[str, Tensor] = {}
+def measure(model: VisitationModel, demonstrations: Demonstrations, config: Stage1Config) -> dict[str, float]:
+    """Losses on demonstrations that are not trained on, their maps not turned, their flights their own.
+
+    In training mode and with gradients, though none are taken: or all that is compiled would be compiled again.
+    """
+    was_training = model.training
+    model.train()
     limits = batch_limits(demonstrations, config.frames_per_batch)
-    for flights in draw_batches(demonstrations, limits, generator):
+    parts = []
+    for flights in draw_batches(demonstrations, limits, torch.Generator().manual_seed(0)):
         batch = take_batch(demonstrations, select(demonstrations, flights))
         with _precision(demonstrations.device):
             visitation = model(batch.frames, batch.tokens)
-        losses = vars(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses))
-        sums = {name: sums.get(name, 0) + value for name, value in losses.items()}
-    total = Losses(**sums)
-    return means(total, total.num_predictions, total.num_visible)
+        parts.append(_detached(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses)))
+    model.train(was_training)
+    return means(_add(parts))
 
 
 def learn_words(
@@ -162,8 +175,8 @@ def _step(
     demonstrations: Demonstrations,
     config: Stage1Config,
     selection: Selection,
-) -> tuple[Tensor, Losses, Tensor]:
-    """One step of gradient descent; the loss, the parts of it here, and predictions and visible ones in all."""
+) -> tuple[Tensor, Losses]:
+    """One step of gradient descent; the loss, and the parts of it that this process has."""
     batch = take_batch(demonstrations, selection)
     with _precision(demonstrations.device):
         visitation = model(batch.frames, batch.tokens)
@@ -175,11 +188,10 @@ def _step(
     parallel.sum_gradients(model.parameters())
     clip_grad_norm_(model.parameters(), config.max_gradient_norm)
     optimizer.step()
-    here = Losses(**{name: value.detach() for name, value in vars(losses).items()})
-    return parallel.total(loss.detach()), here, counts
+    return parallel.total(loss.detach()), _detached(losses)
 
 
-Step = Callable[[Selection], tuple[Tensor, Losses, Tensor]]
+Step = Callable[[Selection], tuple[Tensor, Losses]]
 
 
 @contextmanager
@@ -199,7 +211,7 @@ def _record(step: Step, selection: Selection) -> Step:
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         result = step(fixed)
 
-    def replay(selection: Selection) -> tuple[Tensor, Losses, Tensor]:
+    def replay(selection: Selection) -> tuple[Tensor, Losses]:
         fixed.numbers.copy_(selection.numbers, non_blocking=True)
         fixed.turn.copy_(selection.turn, non_blocking=True)
         graph.replay()
@@ -220,10 +232,13 @@ def train_stage1(
     config: Stage1Config,
     folder: Path,
     *,
+    held: Demonstrations | None = None,
     is_resumed: bool = False,
     watch: Callable[[int, int, dict[str, float]], None] = lambda step, num_steps, figures: None,
 ) -> None:
     """Train; checkpoints go to `folder`. watch(step, num_steps, figures) is called now and then.
+
+    held: flights that are not trained on, to measure on along the way.
 
     Every step depends on the seed and its number alone, so a resumed run takes the same steps.
     """
@@ -246,6 +261,7 @@ def train_stage1(
         )
     ]
     num_steps = len(batches)
+    held_figures: dict[str, float] = {}
     take: Step = functools.partial(_step, model, optimizer, demonstrations, config)
     model.train()
     with _own_stream() if is_recorded else nullcontext():
@@ -261,12 +277,15 @@ def train_stage1(
             _set_rate(optimizer, _rate(step, num_steps))
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = _record(take, selection)
-            loss, losses, counts = take(selection)
+            loss, losses = take(selection)
+            if held is not None and (step + 1) % config.measure_every == 0:
+                held_figures = {f"dev_{name}": value for name, value in measure(model, held, config).items()}
             is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
             if step % 20 == 0 or is_saved:
                 if not math.isfinite(float(loss)):
                     raise _blown_up(step, f"the loss is {float(loss)}", path)
-                watch(step, num_steps, {"loss": float(loss), **means(losses, counts[0], counts[1])})
+                every = Losses(**{name: parallel.total(value) for name, value in vars(losses).items()})
+                watch(step, num_steps, {"loss": float(loss), **means(every), **held_figures})
             if is_saved and not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
                 raise _blown_up(step, "a weight is not finite", path)
             if is_saved and parallel.rank() == 0:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import torch
 
 from pvn.corpus.alignment import align
-from pvn.corpus.segments import Corpus
+from pvn.corpus.segments import Corpus, Split
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import batch_limits, demonstrate
+from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
@@ -57,31 +57,36 @@ def _train_first(
     watch: Watch,
 ) -> dict[str, Any]:
     """Train stage 1; how long each part took, and how well it predicts on the dev split."""
-    began = time.perf_counter()
+    config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
-    tasks = [segment.task for segment in corpus["train"]]
-    shown = demonstrate(
-        tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=recipe.stage1.frame_every, device=device
-    )
+
+    def show(split: Split, count: int | None, frame_every: int) -> Demonstrations:
+        tasks = [segment.task for segment in corpus[split]][:count]
+        return demonstrate(
+            tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device
+        )
+
+    shown = show("train", None, config.frame_every)
+    held = show("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
     spent = {"demonstrations_s": time.perf_counter() - began}
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(shown, recipe.stage1.frames_per_batch)
+        limits = batch_limits(shown, config.frames_per_batch)
         # A process's part of a batch is now a little larger, now a little smaller.
         slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
         model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
-        learn_words(model, shown, recipe.stage1, watch=_watched(watch, "words"))
+        learn_words(model, shown, config, watch=_watched(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
-    train_stage1(model, shown, recipe.stage1, folder, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
+    train_stage1(model, shown, config, folder, held=held, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
     spent["stage1_s"] = time.perf_counter() - began
     figures: dict[str, Any] = dict(spent)
-    if "dev" in corpus.splits and parallel.rank() == 0:
-        tasks = [segment.task for segment in corpus["dev"]][:1000]
-        held = demonstrate(tasks, vocabulary, alignment, plan_every=recipe.plan_every, device=device)
-        figures["dev"] = measure(model, held, recipe.stage1)
+    if held is not None:
+        figures["dev"] = measure(model, held, config)
+    if device.type == "cuda":
+        figures["peak_gpu_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
     return figures
 
 
