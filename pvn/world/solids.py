@@ -180,6 +180,11 @@ def horizontal_extent(model: Sequence[Solid]) -> float:
     return float(max(np.hypot(*surface_points(solid)[:, :2].T).max() for solid in model))
 
 
+def top_height(model: Sequence[Solid]) -> float:
+    """Height of the model's highest point above the ground, metres."""
+    return float(max(surface_points(solid)[:, 2].max() for solid in model))
+
+
 def bounding_sphere(model: Sequence[Solid]) -> tuple[float, float]:
     """Height of the centre above ground and radius of a sphere on the vertical axis around the model."""
     points = np.concatenate([surface_points(solid, 12) for solid in model])

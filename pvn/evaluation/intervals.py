@@ -1,0 +1,158 @@
+"""Figures with 95% intervals: percentile bootstrap over flights, or over whole environments where they are given.
+
+Flights of one environment share a field and a paragraph and are not independent; resampling environments whole keeps
+what they share (Davison and Hinkley 1997, section 3.8). The same seed gives the same numbers to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.evaluation.resampling import resampled_medians, resampled_sums
+
+CHUNK = 500
+"""Resamples drawn at once; bounds the memory."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> Figure:
+        """In another unit: a share times 100 is a percentage."""
+        return Figure(self.value * factor, self.low * factor, self.high * factor)
+
+    def to_json(self) -> dict[str, float]:
+        """Value, low and high by name."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bootstrap:
+    """How intervals are drawn."""
+
+    num_resamples: int = 10_000
+    seed: int = 0
+    coverage: float = 0.95
+    """Share of the resamples inside the interval."""
+
+    def __post_init__(self) -> None:
+        if self.num_resamples < 1:
+            raise ValueError(f"num_resamples: got {self.num_resamples}, expected at least 1")
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"coverage: got {self.coverage}, expected a share between 0 and 1")
+
+
+def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArray[np.int64], int]:
+    """Which unit (B,) each flight belongs to, and how many units there are; without clusters each is its own."""
+    if num_flights == 0:
+        raise ValueError("flights: got none, expected at least one to give a figure of")
+    if clusters is None:
+        return np.arange(num_flights), num_flights
+    labels = np.asarray(clusters)
+    if labels.shape != (num_flights,):
+        raise ValueError(f"clusters: got shape {labels.shape}, expected ({num_flights},), one for each flight")
+    names, unit = np.unique(labels, return_inverse=True)
+    return unit.astype(np.int64), len(names)
+
+
+def _draws(num_units: int, bootstrap: Bootstrap) -> Iterator[npt.NDArray[np.int64]]:
+    """Resamples in chunks (R, U): indices of the units drawn, with replacement, as many as there are."""
+    generator = np.random.default_rng(bootstrap.seed)
+    for begin in range(0, bootstrap.num_resamples, CHUNK):
+        yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
+
+
+def _figure(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Figure:
+    outside = (1 - bootstrap.coverage) / 2
+    low, high = np.quantile(resampled, [outside, 1 - outside]).tolist()
+    return Figure(float(value), low, high)
+
+
+def bootstrap_ratios(
+    numerators: npt.ArrayLike,
+    denominators: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    bootstrap: Bootstrap = Bootstrap(),
+) -> list[Figure]:
+    """For each of K columns the sum of its numerators (B, K) over the sum of its denominators (B, K).
+
+    All columns share their resamples. Where the denominators sum to 0, as the metres of flights that never moved, the
+    ratio is 0. clusters: which environment (B,) each flight is in.
+    """
+    above, below = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
+    if above.ndim != 2 or above.shape != below.shape:
+        raise ValueError(
+            f"numerators and denominators: got shapes {above.shape} and {below.shape}, expected both (flights, columns)"
+        )
+    unit, num_units = _units(len(above), clusters)
+    num_columns = above.shape[1]
+    sums = np.zeros((num_units, 2 * num_columns))
+    np.add.at(sums, unit, np.concatenate([above, below], axis=1))
+    totals = np.concatenate([resampled_sums(drawn, sums) for drawn in _draws(num_units, bootstrap)])
+
+    def divide(total: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        top, bottom = total[..., :num_columns], total[..., num_columns:]
+        return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
+
+    resampled = divide(totals)  # (resamples, K)
+    values = divide(sums.sum(axis=0))
+    return [_figure(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
+
+
+def bootstrap_ratio(
+    numerators: npt.ArrayLike,
+    denominators: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    bootstrap: Bootstrap = Bootstrap(),
+) -> Figure:
+    """The sum of the flights' numerators (B,) over the sum of their denominators (B,)."""
+    above, below = np.asarray(numerators)[:, None], np.asarray(denominators)[:, None]
+    return bootstrap_ratios(above, below, clusters, bootstrap)[0]
+
+
+def bootstrap_mean(
+    values: npt.ArrayLike, clusters: npt.ArrayLike | None = None, bootstrap: Bootstrap = Bootstrap()
+) -> Figure:
+    """The mean of values (B,); of booleans, the share that is true."""
+    array = np.asarray(values, np.float64)
+    return bootstrap_ratio(array, np.ones_like(array), clusters, bootstrap)
+
+
+def bootstrap_median(
+    values: npt.ArrayLike, clusters: npt.ArrayLike | None = None, bootstrap: Bootstrap = Bootstrap()
+) -> Figure:
+    """The median of values (B,)."""
+    array = np.asarray(values, np.float64)
+    unit, num_units = _units(len(array), clusters)
+    order = np.argsort(array, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    by_unit = np.argsort(unit, kind="stable")
+    first = np.concatenate([[0], np.bincount(unit, minlength=num_units).cumsum()])
+    medians = [resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in _draws(num_units, bootstrap)]
+    return _figure(float(np.median(array)), np.concatenate(medians), bootstrap)
+
+
+def bootstrap_difference(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    bootstrap: Bootstrap = Bootstrap(),
+) -> Figure:
+    """How much the first system's mean exceeds the second's; values (B,) of both on the same flights, in order.
+
+    Paired: a resample draws the same flights for both, so what makes a flight hard for both cancels out.
+    """
+    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if one.shape != other.shape:
+        raise ValueError(f"systems: got {one.shape} and {other.shape} flights, expected the same flights for both")
+    return bootstrap_mean(one - other, clusters, bootstrap)

@@ -1,0 +1,225 @@
+"""What a flight is worth: figures for each flight, from where it went and where it should have gone.
+
+Paths are compared in metres, in the field frame, from above. docs/metrics.md has the definitions and their sources.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.corpus.flight import FlightLog
+from pvn.corpus.scene import solid_extent
+from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
+from pvn.simulator.simulator import SimulatorConfig
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import Layout
+from pvn.world.solids import top_height
+from pvn.world.task import SUCCESS_M, Task
+
+Points = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
+
+SPACING = 0.5
+"""Paths are resampled this finely before they are compared, metres, so that the length of a step does not matter."""
+NUM_MASSES = 64
+"""Equal masses along a path for the earth mover's distance."""
+RADII = tuple(float(radius) for radius in range(1, 11))
+"""Radii for the curve of success over radius, metres."""
+ALTITUDE = SimulatorConfig().altitude
+
+
+@dataclass(frozen=True, eq=False)
+class FlightMetrics:
+    """Figures of B flights; every field is an array (B,)."""
+
+    has_stopped: Booleans
+    """Whether the policy itself said stop."""
+    is_success: Booleans
+    """It did, and ended within 5 m of the goal (SR)."""
+    is_loose_success: Booleans
+    """It ended within 5 m of the goal, whoever ended it."""
+    is_oracle_success: Booleans
+    """It was within 5 m of the goal at some time (OSR)."""
+    stop_distance: Points
+    """Metres between its end and the goal."""
+    spl: Points
+    """Success weighted by path length, 0 to 1."""
+    ndtw: Points
+    """Normalised dynamic time warping, 0 to 1."""
+    sdtw: Points
+    """The same where it succeeds, else 0."""
+    cls: Points
+    """Coverage weighted by length score, 0 to 1."""
+    emd: Points
+    """Earth mover's distance between flown and demonstrated path, metres."""
+    semd: Points
+    """Success weighted by earth mover's distance, 0 to 1."""
+    num_collisions: npt.NDArray[np.int64]
+    """How often it flew into a landmark."""
+    num_steps: npt.NDArray[np.int64]
+    """Steps; the one that said stop counts."""
+    distance_flown: Points
+    """Metres along the ground."""
+
+    def __len__(self) -> int:
+        return len(self.is_success)
+
+    def select(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> FlightMetrics:
+        """The chosen flights' figures; `chosen` is a mask (B,) or indices."""
+        return FlightMetrics(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def success_by_radius(self, radii: Sequence[float] = RADII) -> Booleans:
+        """Whether (B, R) each flight would succeed if the goal were this wide, metres."""
+        return self.has_stopped[:, None] & (self.stop_distance[:, None] < np.asarray(radii))
+
+
+def path_length(points: Points) -> float:
+    """Metres along points (P, 2)."""
+    return float(np.hypot(*np.diff(points, axis=0).T).sum())
+
+
+def _along(points: Points, shares: Points) -> Points:
+    """The places (N, 2) that lie at these shares (N,) of a path (P, 2)."""
+    metres = np.concatenate([[0.0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
+    at = shares * metres[-1]
+    return np.stack([np.interp(at, metres, points[:, 0]), np.interp(at, metres, points[:, 1])], axis=1)
+
+
+def resample(points: Points, spacing: float = SPACING) -> Points:
+    """The path (P, 2) as points (N, 2) evenly spaced along it, at most `spacing` apart, both ends included.
+
+    A path that goes nowhere is one point.
+    """
+    # A length that rounding has lifted over a whole number of spacings must not get one point more.
+    count = math.ceil(path_length(points) / spacing - 1e-6)
+    return _along(points, np.linspace(0.0, 1.0, count + 1)) if count else points[:1]
+
+
+def masses(points: Points, count: int = NUM_MASSES) -> Points:
+    """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2): each in the middle of its share."""
+    return _along(points, (np.arange(count) + 0.5) / count)
+
+
+def normalised_dtw(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
+    """How alike two paths (P, 2) and (Q, 2) are (nDTW): 1 if they agree, exp(-1) if they keep `radius` apart."""
+    reference = resample(demonstrated)
+    return math.exp(-warping_cost(resample(flown), reference) / (len(reference) * radius))
+
+
+def coverage_weighted_length(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
+    """How well a flight (P, 2) covers the demonstrated path (Q, 2), and how fitting its length is for that (CLS)."""
+    coverage = float(np.exp(-nearest_distances(resample(demonstrated), resample(flown)) / radius).mean())
+    expected = coverage * path_length(demonstrated)
+    off = abs(expected - path_length(flown))
+    return coverage * (expected / (expected + off) if off else 1.0)
+
+
+def earth_movers_distance(flown: Points, demonstrated: Points) -> float:
+    """Metres that the mass of one path (P, 2) must be moved on average to become the other (Q, 2)."""
+    return float(transport_cost(masses(flown), masses(demonstrated)))
+
+
+def _transport_score(flown: Points, demonstrated: Points, emd: float) -> float:
+    """The share, 0 to 1, of the way from a flight that never left its start to one along the demonstrated path."""
+    unmoved = float(np.hypot(*(masses(demonstrated) - flown[0]).T).mean())
+    if unmoved == 0.0:  # the demonstration goes nowhere either
+        return float(emd == 0.0)
+    return max(0.0, 1.0 - emd / unmoved)
+
+
+@functools.cache
+def _height(name: str) -> float:
+    return top_height(LANDMARK_CLASSES[name].solids)
+
+
+def obstacles(layout: Layout, altitude: float = ALTITUDE) -> Points:
+    """Centre and radius (N, 3), metres, of the discs filled by the landmarks that reach a drone at this altitude."""
+    tall = [mark for mark in layout.landmarks if mark.scale * _height(mark.name) > altitude]
+    return np.array([(mark.x, mark.y, mark.scale * solid_extent(mark.name)) for mark in tall]).reshape(-1, 3)
+
+
+def count_collisions(flown: Points, discs: Points) -> int:
+    """How often a path (P, 2) enters one of the discs (N, 3); however long it stays, an entry counts once."""
+    away = np.linalg.norm(resample(flown)[:, None] - discs[None, :, :2], axis=-1)  # (points, discs)
+    is_inside = away < discs[:, 2]
+    return int((is_inside[1:] & ~is_inside[:-1]).sum())
+
+
+def flown_paths(log: FlightLog) -> list[Points]:
+    """Each flight's positions (T_i + 1, 2), field frame, metres: its start, and where each of its T_i steps ended."""
+    positions = log.pose_world[:, :, :2].double().cpu().numpy()
+    return [path[: steps + 1] for path, steps in zip(positions, log.num_steps.tolist(), strict=True)]
+
+
+def _check(paths: Sequence[Points], has_stopped: Booleans, tasks: Sequence[Task]) -> None:
+    if not len(paths) == len(has_stopped) == len(tasks):
+        raise ValueError(
+            f"flights: got {len(paths)} paths, {len(has_stopped)} stops and {len(tasks)} tasks, expected one of each "
+            "for every flight"
+        )
+    for flight, path in enumerate(paths):
+        if path.ndim != 2 or path.shape[1] != 2 or not len(path) or not np.isfinite(path).all():
+            raise ValueError(
+                f"path of flight {flight}: got shape {path.shape}, expected (T + 1, 2) with its start at least, finite"
+            )
+
+
+def measure(
+    paths: Sequence[Points],
+    has_stopped: npt.ArrayLike,
+    tasks: Sequence[Task],
+    *,
+    altitude: float = ALTITUDE,
+) -> FlightMetrics:
+    """Figures of B flights.
+
+    paths: positions (T_i + 1, 2) before each step and after the last, field frame, metres; has_stopped: whether (B,)
+    the policy itself said stop; tasks: what they should have flown. A drone at `altitude`, metres, hits only what is
+    taller.
+    """
+    stopped = np.asarray(has_stopped, bool)
+    _check(paths, stopped, tasks)
+    goal = np.array([task.goal for task in tasks]).reshape(-1, 2)
+    end = np.array([path[-1] for path in paths]).reshape(-1, 2)
+    stop_distance = np.hypot(*(end - goal).T)
+    closest = np.array(
+        [nearest_distances(spot[None], resample(path))[0] for spot, path in zip(goal, paths, strict=True)]
+    )
+    is_success = stopped & (stop_distance < SUCCESS_M)
+    flown = np.array([path_length(path) for path in paths])
+    demonstrated = np.array([path_length(task.path) for task in tasks])
+    longer = np.maximum(flown, demonstrated)
+    efficiency = np.divide(demonstrated, longer, out=np.ones_like(longer), where=longer > 0)
+    discs = {id(task.layout): obstacles(task.layout, altitude) for task in tasks}
+    pairs = [(path, task.path) for path, task in zip(paths, tasks, strict=True)]
+    ndtw = np.array([normalised_dtw(*pair) for pair in pairs])
+    emd = np.array([earth_movers_distance(*pair) for pair in pairs])
+    score = np.array([_transport_score(*pair, cost) for pair, cost in zip(pairs, emd.tolist(), strict=True)])
+    collisions = [count_collisions(path, discs[id(task.layout)]) for path, task in zip(paths, tasks, strict=True)]
+    return FlightMetrics(
+        has_stopped=stopped,
+        is_success=is_success,
+        is_loose_success=stop_distance < SUCCESS_M,
+        is_oracle_success=closest < SUCCESS_M,
+        stop_distance=stop_distance,
+        spl=is_success * efficiency,
+        ndtw=ndtw,
+        sdtw=is_success * ndtw,
+        cls=np.array([coverage_weighted_length(*pair) for pair in pairs]),
+        emd=emd,
+        semd=is_success * score,
+        num_collisions=np.array(collisions, np.int64),
+        num_steps=np.array([len(path) - 1 for path in paths], np.int64),
+        distance_flown=flown,
+    )
+
+
+def measure_log(log: FlightLog, tasks: Sequence[Task]) -> FlightMetrics:
+    """Figures of the flights of one log, whose tasks these are."""
+    return measure(flown_paths(log), log.has_stopped.cpu().numpy(), tasks)

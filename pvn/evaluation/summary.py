@@ -1,0 +1,164 @@
+"""One system's results on one split: overall, on seen and unseen phrases, by manoeuvre, by length of instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.corpus.segments import Segment
+from pvn.corpus.vocabulary import tokenise
+from pvn.evaluation.intervals import Bootstrap, Figure, bootstrap_median, bootstrap_ratios
+from pvn.evaluation.metrics import RADII, FlightMetrics
+
+WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-16": (13, 16), "17+": (17, 10**9)}
+"""Lengths of instructions in words, first and last of each bin."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Figures of some flights; rates are percentages, scores 0 to 1, distances metres."""
+
+    flights: int
+    environments: int
+    """In how many fields; an interval from one field has no width and says nothing."""
+    sr: Figure
+    """Flights that stopped of themselves within 5 m of the goal, percent."""
+    loose_sr: Figure
+    """Flights that ended within 5 m of the goal, whoever ended them, percent."""
+    osr: Figure
+    """Flights that were within 5 m of the goal at some time, percent."""
+    mean_distance: Figure
+    """Between end and goal, metres."""
+    median_distance: Figure
+    spl: Figure
+    ndtw: Figure
+    sdtw: Figure
+    cls: Figure
+    emd: Figure
+    """Metres."""
+    semd: Figure
+    collisions_per_100m: Figure
+    """All flights' collisions over all flights' metres, times 100."""
+    steps: Figure
+    """A flight's, on average."""
+    metres: Figure
+    """Flown in a flight, on average."""
+    success_by_radius: Mapping[float, Figure]
+    """Success rate by radius of the goal (metres), percent."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field by name; figures as {value, low, high}, the curve as a list of them with their radii."""
+        figures = {
+            field.name: value.to_json() if isinstance(value, Figure) else value
+            for field in fields(self)
+            if field.name != "success_by_radius"
+            for value in [getattr(self, field.name)]
+        }
+        curve = [{"radius": radius, **figure.to_json()} for radius, figure in self.success_by_radius.items()]
+        return figures | {"success_by_radius": curve}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Results of one system on one split."""
+
+    system: str
+    split: str
+    overall: Group
+    seen: Group | None
+    """Segments whose phrases training may use; None where there are none, or nothing is known."""
+    unseen: Group | None
+    by_manoeuvre: Mapping[str, Group]
+    """By kind of manoeuvre; a flight counts for each kind that it has."""
+    by_length: Mapping[str, Group]
+    """By number of words in the instruction."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The overall figures at the top, the groups below them by name."""
+        return {
+            "system": self.system,
+            "split": self.split,
+            **self.overall.to_json(),
+            "seen": self.seen.to_json() if self.seen else None,
+            "unseen": self.unseen.to_json() if self.unseen else None,
+            "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
+            "by_length": {name: group.to_json() for name, group in self.by_length.items()},
+        }
+
+
+def summarise_group(
+    metrics: FlightMetrics, environments: npt.NDArray[np.int64], bootstrap: Bootstrap = Bootstrap()
+) -> Group:
+    """Figures of B flights, with intervals over the environments (B,) they are in."""
+    percents = {
+        "sr": metrics.is_success, "loose_sr": metrics.is_loose_success, "osr": metrics.is_oracle_success,
+    }  # fmt: skip
+    means = {
+        "mean_distance": metrics.stop_distance, "spl": metrics.spl, "ndtw": metrics.ndtw, "sdtw": metrics.sdtw,
+        "cls": metrics.cls, "emd": metrics.emd, "semd": metrics.semd, "steps": metrics.num_steps,
+        "metres": metrics.distance_flown,
+    }  # fmt: skip
+    curve = metrics.success_by_radius()
+    collisions = np.stack([metrics.num_collisions, metrics.distance_flown / 100], axis=1)
+    averaged = np.column_stack([*percents.values(), *means.values(), curve])
+    figures = iter(
+        bootstrap_ratios(
+            np.column_stack([averaged, collisions[:, 0]]),
+            np.column_stack([np.ones_like(averaged), collisions[:, 1]]),
+            environments,
+            bootstrap,
+        )
+    )
+    named = {name: next(figures) * 100 for name in percents} | {name: next(figures) for name in means}
+    return Group(
+        flights=len(metrics),
+        environments=len(np.unique(environments)),
+        median_distance=bootstrap_median(metrics.stop_distance, environments, bootstrap),
+        success_by_radius={radius: next(figures) * 100 for radius in RADII},
+        collisions_per_100m=next(figures),
+        **named,
+    )
+
+
+def manoeuvre_kinds(segment: Segment) -> list[str]:
+    """The kinds of manoeuvre in a segment, each once, in order: "pass", "goto"; none where nothing is known."""
+    manoeuvres = segment.annotation.manoeuvres if segment.annotation else ()
+    return list(dict.fromkeys(manoeuvre.split()[0] for manoeuvre in manoeuvres))
+
+
+def summarise(
+    system: str,
+    split: str,
+    metrics: FlightMetrics,
+    segments: Sequence[Segment],
+    bootstrap: Bootstrap = Bootstrap(),
+) -> Summary:
+    """Results of one system's B flights, one for each of B segments, in order; groups without a flight are left out."""
+    if len(metrics) != len(segments):
+        raise ValueError(f"flights: got {len(metrics)} and {len(segments)} segments, expected one flight for each")
+    environments = np.array([segment.environment for segment in segments], np.int64)
+
+    def group(chosen: Sequence[bool]) -> Group | None:
+        mask = np.array(chosen, bool)
+        return summarise_group(metrics.select(mask), environments[mask], bootstrap) if mask.any() else None
+
+    def groups(masks: Mapping[str, Sequence[bool]]) -> dict[str, Group]:
+        return {name: found for name, chosen in masks.items() if (found := group(chosen)) is not None}
+
+    kinds = [manoeuvre_kinds(segment) for segment in segments]
+    num_words = [len(tokenise(segment.task.instruction)) for segment in segments]
+    return Summary(
+        system=system,
+        split=split,
+        overall=summarise_group(metrics, environments, bootstrap),
+        seen=group([s.annotation is not None and s.annotation.is_seen for s in segments]),
+        unseen=group([s.annotation is not None and not s.annotation.is_seen for s in segments]),
+        by_manoeuvre=groups(
+            {name: [name in own for own in kinds] for name in sorted({k for own in kinds for k in own})}
+        ),
+        by_length=groups({name: [low <= n <= high for n in num_words] for name, (low, high) in WORD_BINS.items()}),
+    )
