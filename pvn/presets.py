@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pvn.geometry import Camera, MapGrid
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe
@@ -13,10 +14,18 @@ def paper() -> Recipe:
 
 
 def smoke() -> Recipe:
-    """A few minutes on two CPU cores, on a few hundred segments; beats the trivial baselines, and that is all."""
+    """A few minutes on two CPU cores, on a few thousand segments; beats the trivial baselines, and that is all.
+
+    Pictures of half the size, maps of half the cells, and a prediction at every second chance.
+    """
     return Recipe(
         name="smoke",
-        stage1=Stage1Config(num_epochs=8, frames_per_batch=96, frame_every=3, learning_rate=2e-3, save_every=50),
-        stage2=Stage2Config(pretrain_flights=200, num_iterations=15),
+        stage1=Stage1Config(
+            num_epochs=6, word_steps=1000, frames_per_batch=32, frame_every=12, learning_rate=2e-3, save_every=50,
+            measure_every=200, measured_flights=24,
+        ),
+        stage2=Stage2Config(pretrain_flights=300, num_iterations=25, sigma_cells=1.6),  # as unsure as its stage 1
+        grid=MapGrid(size=32, cell=50.0 / 16),
+        camera=Camera(width=64, height=36),
         min_count=2,
-    )
+    )  # fmt: skip

@@ -114,6 +114,14 @@ def test_bench_simulator_prints_one_json_object(capfd):
     assert report["cpu"]["first_frame_mb"] < 600
 
 
+def test_bench_agent_tells_where_the_time_goes(capsys):
+    run("pvn bench agent --json")
+    report = json.loads(capsys.readouterr().out)
+    policy, learning = report["policy"], report["learning"]
+    assert policy["planning_step_ms"] > policy["mapping_step_ms"] > policy["encoder_ms"] > policy["stage_2_ms"]
+    assert 0.5 < sum(learning["parts_ms"].values()) / learning["step_launched_ms"] < 1.5
+
+
 def test_bench_oracle_prints_figures_beside_the_papers(capsys):
     run("pvn bench oracle --segments 20 --json")
     report = json.loads(capsys.readouterr().out)

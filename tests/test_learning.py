@@ -1,5 +1,6 @@
 """Learning: both stages learn, and a killed run goes on as if nothing had happened."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -17,14 +19,17 @@ from pvn.corpus.alignment import align
 from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
+from pvn.corpus.pilots import Average
 from pvn.corpus.store import write_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map
+from pvn.learning import stage1
 from pvn.learning.agent import load_agent, save_agent
 from pvn.learning.demonstrations import Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
 from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.learning.stage1 import Stage1Config, train_stage1
 from pvn.learning.stage2 import Mixture, Stage2Config, action_loss, collect, train_stage2
+from pvn.learning.training import train
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
@@ -342,9 +347,63 @@ def test_two_processes_take_the_same_steps_as_one(small_corpus, uninterrupted, t
         assert loss == pytest.approx(uninterrupted[step], rel=2e-2)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_recorded_step_learns_as_a_launched_one_does(corpus, vocabulary, tmp_path, monkeypatch):
+    tasks = [segment.task for segment in corpus["train"]]
+    shown = demonstrate(tasks, vocabulary, align(corpus["train"], vocabulary), frame_every=3, device="cuda")
+    curves = []
+    for steps_before in (2, 10**9):
+        monkeypatch.setattr(stage1, "STEPS_BEFORE_RECORDING", steps_before)
+        model = fresh_model(vocabulary).to("cuda")
+        curves.append(recorded(model, shown, replace(QUICK, num_epochs=6), tmp_path))
+    assert len(curves[0]) > 10
+    for step, loss in curves[0].items():
+        assert loss == pytest.approx(curves[1][step], rel=5e-2)
+
+
+def test_a_killed_process_ends_the_others_with_a_message_and_the_run_resumes(small_corpus, tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29519"]
+    command += ["-m", "pvn.cli", "train", "--preset", "smoke", "--stage", "1", "--corpus", small_corpus]
+    command += ["--out", tmp_path / "run"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        workers = []
+        deadline = time.monotonic() + 120
+        while len(workers) < 2 or not (tmp_path / "run" / "logs").exists():
+            assert time.monotonic() < deadline and run.poll() is None
+            workers = psutil.Process(run.pid).children()
+            time.sleep(0.1)
+        time.sleep(3)
+        max(workers, key=lambda worker: worker.pid).kill()
+        _, message = run.communicate(timeout=120)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode != 0
+    assert "start all of them again with --resume" in message
+    subprocess.run([*command, "--resume"], check=True, timeout=240, env=environment, capture_output=True)
+    assert (tmp_path / "run" / "stage1.safetensors").exists()
+
+
 def test_presets_are_what_they_say():
     paper, smoke = presets.paper(), presets.smoke()
     assert paper.stage2.num_iterations == 100 and paper.stage2.beta == 0.92 and paper.stage2.memory == 600
     assert paper.execution.stop_threshold == 0.07 and paper.plan_every == 6 and paper.stage1.weight_decay == 1e-6
     assert paper.stage1.losses.mentioned_weight == 0.25
     assert smoke.stage1.num_epochs < paper.stage1.num_epochs
+
+
+@pytest.mark.slow
+def test_smoke_learns_within_five_minutes_and_beats_flying_straight_on(tmp_path):
+    corpus = make_meadow(bundled_banks(), size=3000, seed=0)
+    begin = time.monotonic()
+    agent = train(corpus, presets.smoke(), tmp_path)
+    assert time.monotonic() - begin < 300
+    tasks = [segment.task for split in ("dev", "test") for segment in corpus[split]]
+    config = SimulatorConfig(camera=agent.visitation.config.camera)
+    wins = {}
+    for pilot in (agent, Average()):
+        log = fly(simulator_for(tasks, config=config), tasks, pilot, horizon=50)
+        wins[type(pilot).__name__] = int(((log.goal_distance(tasks) < SUCCESS_M) & log.has_stopped).sum())
+    assert wins["PVN"] > 1.1 * wins["Average"], wins

@@ -154,6 +154,21 @@ def test_maps_are_linear_in_the_features_so_one_step_of_any_size_shows_the_gradi
     assert float((change * weight).sum()) == pytest.approx(float((gradient * step).sum()), rel=1e-3)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_maps_and_gradients_are_the_same_on_cuda():
+    case = a_case_of_accumulation(channels=32)
+    weight = torch.randn((6, len(case.places), 32), generator=seeded(9))
+    results = []
+    for device in ("cpu", "cuda"):
+        there = SimpleNamespace(**{name: value.to(device) for name, value in vars(case).items()})
+        features = there.features.requires_grad_()
+        maps, is_known = accumulated(there, features)
+        (gradient,) = torch.autograd.grad((maps * weight.to(device)).sum(), features)
+        results.append([value.detach().cpu() for value in (maps, gradient, is_known.float())])
+    for host, device in zip(*results, strict=True):
+        assert torch.allclose(host, device, atol=2e-4)
+
+
 def test_the_first_sight_is_copied_and_later_ones_are_blended_in_by_a_fifth():
     pose = torch.tensor([[25.0, 25.0, 5.0, 0.0, 0.0, 0.0]]).repeat(3, 1)
     features = torch.tensor([1.0, 2.0, 3.0])[:, None, None, None].expand(3, *FEATURES, 1).contiguous()

@@ -72,6 +72,32 @@ def print_flights(title: str, tasks: Sequence[Task], log: FlightLog, has_goals: 
     Console().print(table)
 
 
+def print_agent_report(report: dict[str, Any]) -> None:
+    """The report as tables."""
+    console = Console()
+    table = Table("part", "ms", title=f"one step of one flight, {report['device']}, {report['threads']} threads")
+    table.columns[1].justify = "right"
+    for name, value in report["policy"].items():
+        table.add_row(name.removesuffix("_ms").replace("_", " "), f"{value:.1f}")
+    console.print(table)
+    learning = report["learning"]
+    title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions"
+    table = Table("part, forward and backward", "ms", "arithmetic alone", "memory alone", title=title)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, value in learning["parts_ms"].items():
+        least = learning.get("least_ms", {}).get(name)
+        table.add_row(
+            name, f"{value:.1f}", *(f"{least[key]:.2f}" for key in ("arithmetic_ms", "memory_ms")) if least else ()
+        )
+    table.add_row("whole step, launched", f"{learning['step_launched_ms']:.1f}")
+    if "step_ms" in learning:
+        table.add_row("whole step, recorded", f"{learning['step_ms']:.1f}")
+    console.print(table)
+    if "peak_gpu_gib" in learning:
+        console.print(f"peak GPU memory {learning['peak_gpu_gib']:.1f} GiB")
+
+
 def print_oracle_report(report: dict[str, Any]) -> None:
     """The report as a table beside the paper's figures."""
     table = Table(title=f"oracle over {report['segments']} segments")

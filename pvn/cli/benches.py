@@ -51,12 +51,31 @@ class BenchOracle:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchAgent:
+    """Measure a step of the agent's flight and a step of its learning, and where the time goes."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    device: Device = "cpu"
+    """Where to fly and learn."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.app.tables import print_agent_report
+        from pvn.evaluation.agent_benchmark import measure_agent
+
+        report = measure_agent(self.device)
+        print_json(report) if self.json else print_agent_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bench:
     """Measure how fast and how well."""
 
     what: (
         Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
         | Annotated[BenchOracle, subcommand("oracle", prefix_name=False)]
+        | Annotated[BenchAgent, subcommand("agent", prefix_name=False)]
     )
 
     def run(self) -> None:

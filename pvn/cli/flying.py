@@ -81,6 +81,7 @@ class Fly:
         from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.app.tables import print_flights
         from pvn.corpus.meadow import sample_paragraph
+        from pvn.model.pvn import PVN
         from pvn.simulator.simulator import SimulatorConfig
 
         policy = _pilot(self.pilot, self.weights, self.device)
@@ -94,6 +95,8 @@ class Fly:
             if self.instruction is not None:
                 tasks = [replace(tasks[0], instruction=" ".join(self.instruction.split()))]
             config = SimulatorConfig(quality=self.quality)
+            if isinstance(policy, PVN):
+                config = replace(config, camera=policy.visitation.config.camera)
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
         paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
         is_shown = self.instruction is None

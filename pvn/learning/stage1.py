@@ -70,7 +70,7 @@ def _rate(step: int, num_steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(num_steps - warm, 1)))
 
 
-def _make_optimizer(model: VisitationModel, config: Stage1Config, device: torch.device) -> torch.optim.Optimizer:
+def stage1_optimizer(model: VisitationModel, config: Stage1Config, device: torch.device) -> torch.optim.Optimizer:
     """Two groups, the instruction encoder's and the others', in the order of `parameter_names`."""
     words = list(model.instruction.parameters())
     others = [parameter for name, parameter in model.named_parameters() if not name.startswith("instruction.")]
@@ -118,7 +118,8 @@ def _detached(losses: Losses) -> Losses:
     return Losses(**{name: value.detach() for name, value in vars(losses).items()})
 
 
-def _precision(device: torch.device) -> Any:
+def precision(device: torch.device) -> Any:
+    """Mixed precision on a GPU, none on a CPU; a context."""
     # Without the cache of cast weights: a recorded step must cast them itself each time.
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
 
@@ -134,7 +135,7 @@ def measure(model: VisitationModel, demonstrations: Demonstrations, config: Stag
     parts = []
     for flights in draw_batches(demonstrations, limits, torch.Generator().manual_seed(0)):
         batch = take_batch(demonstrations, select(demonstrations, flights))
-        with _precision(demonstrations.device):
+        with precision(demonstrations.device):
             visitation = model(batch.frames, batch.tokens)
         parts.append(_detached(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses)))
     model.train(was_training)
@@ -169,7 +170,7 @@ def learn_words(
     parallel.agree(learners)
 
 
-def _step(
+def stage1_step(
     model: VisitationModel,
     optimizer: torch.optim.Optimizer,
     demonstrations: Demonstrations,
@@ -178,7 +179,7 @@ def _step(
 ) -> tuple[Tensor, Losses]:
     """One step of gradient descent; the loss, and the parts of it that this process has."""
     batch = take_batch(demonstrations, selection)
-    with _precision(demonstrations.device):
+    with precision(demonstrations.device):
         visitation = model(batch.frames, batch.tokens)
     losses = stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses)
     counts = parallel.total(torch.stack([losses.num_predictions, losses.num_visible]))
@@ -195,7 +196,7 @@ Step = Callable[[Selection], tuple[Tensor, Losses]]
 
 
 @contextmanager
-def _own_stream() -> Iterator[None]:
+def own_stream() -> Iterator[None]:
     """A stream beside the default one, which cannot be recorded."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
@@ -204,7 +205,7 @@ def _own_stream() -> Iterator[None]:
     torch.cuda.current_stream().wait_stream(stream)
 
 
-def _record(step: Step, selection: Selection) -> Step:
+def step_recorded(step: Step, selection: Selection) -> Step:
     """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host."""
     graph = torch.cuda.CUDAGraph()
     fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.sizes)
@@ -245,7 +246,7 @@ def train_stage1(
     device = demonstrations.device
     is_recorded = device.type == "cuda" and parallel.num_processes() == 1
     names = parameter_names(model)
-    optimizer = _make_optimizer(model, config, device)
+    optimizer = stage1_optimizer(model, config, device)
     path, done = folder / CHECKPOINT, 0
     if is_resumed and path.exists():
         tensors = read_tensors(path)
@@ -262,9 +263,9 @@ def train_stage1(
     ]
     num_steps = len(batches)
     held_figures: dict[str, float] = {}
-    take: Step = functools.partial(_step, model, optimizer, demonstrations, config)
+    take: Step = functools.partial(stage1_step, model, optimizer, demonstrations, config)
     model.train()
-    with _own_stream() if is_recorded else nullcontext():
+    with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
             flights = batches[step]
             generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
@@ -276,7 +277,7 @@ def train_stage1(
             selection = select(demonstrations, flights, turn, moves, limits if is_recorded else None)
             _set_rate(optimizer, _rate(step, num_steps))
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
-                take = _record(take, selection)
+                take = step_recorded(take, selection)
             loss, losses = take(selection)
             if held is not None and (step + 1) % config.measure_every == 0:
                 held_figures = {f"dev_{name}": value for name, value in measure(model, held, config).items()}

@@ -14,6 +14,7 @@ import torch
 from pvn.corpus.alignment import align
 from pvn.corpus.segments import Corpus, Split
 from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
@@ -23,6 +24,7 @@ from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.simulator.simulator import SimulatorConfig
 
 Stage = Literal["1", "2", "all"]
 Watch = Callable[[str, int, int, dict[str, float]], None]
@@ -36,6 +38,8 @@ class Recipe:
     stage1: Stage1Config = Stage1Config()
     stage2: Stage2Config = Stage2Config()
     execution: ExecutionConfig = ExecutionConfig()
+    grid: MapGrid = MapGrid()
+    camera: Camera = Camera()
     plan_every: int = 6
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
@@ -63,8 +67,9 @@ def _train_first(
     def show(split: Split, count: int | None, frame_every: int) -> Demonstrations:
         tasks = [segment.task for segment in corpus[split]][:count]
         return demonstrate(
-            tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device
-        )
+            tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
+            config=SimulatorConfig(camera=recipe.camera),
+        )  # fmt: skip
 
     shown = show("train", None, config.frame_every)
     held = show("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
@@ -106,8 +111,8 @@ def train(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
     )
     torch.manual_seed(recipe.stage1.seed)
-    model = VisitationModel(VisitationConfig(num_words=len(vocabulary)))
-    pilot = ExecutionModel(replace(recipe.execution, grid=model.config.grid))
+    model = VisitationModel(VisitationConfig(num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera))
+    pilot = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
     figures: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
     if stage in ("1", "all"):

@@ -153,11 +153,17 @@ class VisitationModel(nn.Module):
 
     def see(self, frames: Frames, memory: SemanticMemory) -> SemanticMemory:
         """Memory (Q rows) after the frames that are followed by a prediction."""
+        camera, (height, width) = self.config.camera, frames.image.shape[1:3]
+        if (height, width) != (camera.height, camera.width):
+            raise ValueError(
+                f"picture: got {width}x{height} pixels, expected {camera.width}x{camera.height}, which the agent was "
+                "trained with; make the simulator with the agent's camera"
+            )
         features = _in_chunks(self.resnet, self.frames_at_once, frames.image)
         features = features.permute(0, 2, 3, 1).float().contiguous()
         lengths = frames.first_frame.diff()
         origin = frames.origin.repeat_interleave(lengths, dim=0, output_size=len(frames.image))
-        homography = ground_homography(frames.pose_world, origin, self.config.camera)
+        homography = ground_homography(frames.pose_world, origin, camera)
         homography[:, :2] /= STRIDE  # from pixels to features
         value, is_known = accumulate(
             features, homography.flatten(1).float(), frames.first_frame, frames.row, len(frames.flight),

@@ -1,0 +1,188 @@
+"""How fast the agent is, flying and learning, and where the time goes: `pvn bench agent`."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from pvn.corpus.alignment import align
+from pvn.corpus.banks import bundled_banks
+from pvn.corpus.flight import simulator_for
+from pvn.corpus.meadow import make_meadow, sample_paragraph
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import ground_homography
+from pvn.learning.agent import shipped_agent
+from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate, draw_batches, select, take_batch
+from pvn.learning.stage1 import Stage1Config, own_stream, precision, stage1_optimizer, stage1_step, step_recorded
+from pvn.model.accumulation import accumulate
+from pvn.model.execution import crop_around
+from pvn.model.pvn import pose_in_map
+from pvn.model.resnet import CHANNELS, STRIDE
+from pvn.model.visitation import Frames, VisitationConfig, VisitationModel
+
+H200_FLOPS, H200_BYTES = 989e12, 4.8e12
+"""What an H200 can do in a second: bf16 operations on its tensor cores, bytes to and from its memory (data sheet)."""
+
+
+def _median_ms(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """Milliseconds of one call, the median of some; on a GPU the mean of calls that follow each other."""
+    for _ in range(3):
+        work()
+    if device.type == "cuda":
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin.record()  # type: ignore[no-untyped-call]
+        for _ in range(repeats):
+            work()
+        end.record()  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) / repeats  # type: ignore[no-untyped-call]
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return 1e3 * statistics.median(times)
+
+
+@torch.inference_mode()
+def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
+    """Milliseconds of one step of the shipped agent, a single flight, and of its parts."""
+    agent, task = shipped_agent(device), sample_paragraph(0)[0].task
+    simulator = simulator_for([task], device=device)
+    observation = simulator.reset(torch.tensor([task.start], dtype=torch.float64))
+    begun = agent.begin([task], simulator.device)
+    _, memory = agent.act(observation, begun)
+    assert memory.visitation is not None
+    model, visitation = agent.visitation, memory.visitation
+    one = torch.arange(2, device=simulator.device)
+    frames = Frames(observation.image, observation.pose_world, memory.origin, one, one[:1], one[:1])
+    seen = model.see(frames, memory.semantic)
+    pose = pose_in_map(observation.pose_world, memory.origin)
+    # The first step plans; the one after it only maps.
+    works: dict[str, Callable[[], object]] = {
+        "planning_step": lambda: agent.act(observation, begun),
+        "mapping_step": lambda: agent.act(observation, memory),
+        "encoder": lambda: model.resnet(observation.image),
+        "encoder_and_projection": lambda: model.see(frames, memory.semantic),
+        "grounding_and_lingunet": lambda: model.predict(seen, memory.embedding),
+        "stage_2": lambda: agent.execution(crop_around(visitation.probability, pose, agent.execution.config)),
+        "reading_the_instruction": lambda: agent.begin([task], simulator.device),
+        "picture": lambda: simulator.look(observation.pose_world, simulator.field_index),
+    }
+    return {f"{name}_ms": _median_ms(work, simulator.device, repeats) for name, work in works.items()}
+
+
+def _lesson(num_segments: int, config: Stage1Config, device: str) -> tuple[VisitationModel, Demonstrations]:
+    corpus = make_meadow(bundled_banks(), size=num_segments, seed=0)
+    vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in corpus["train"])
+    alignment = align(corpus["train"], vocabulary)
+    tasks = [segment.task for segment in corpus["train"]]
+    shown = demonstrate(tasks, vocabulary, alignment, frame_every=config.frame_every, device=device)
+    model = VisitationModel(VisitationConfig(num_words=len(vocabulary))).to(device)
+    if device == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        limits = batch_limits(shown, config.frames_per_batch)
+        model.compile_for(limits.frames, limits.predictions)
+    return model.train(), shown
+
+
+def _least_seconds(module: nn.Module, *values: Tensor) -> dict[str, float]:
+    """What forward and backward of a network need at least on an H200, milliseconds: its arithmetic; its memory.
+
+    Memory: what each layer puts out, in bf16, is written and read once forward, and backward read again, its gradient
+    written and read.
+    """
+    sizes: list[int] = []
+    hooks = [
+        layer.register_forward_hook(lambda _, __, result: sizes.append(result.numel()))
+        for layer in module.modules()
+        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+    ]
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module.forward(*values)  # as it is written, not compiled
+    for hook in hooks:
+        hook.remove()
+    return {
+        "arithmetic_ms": 1e3 * 3 * counter.get_total_flops() / H200_FLOPS,
+        "memory_ms": 1e3 * 5 * 2 * sum(sizes) / H200_BYTES,
+    }
+
+
+def measure_learning(device: str, repeats: int = 20, num_segments: int = 1500) -> dict[str, Any]:
+    """Milliseconds of one step of stage 1, of its parts forward and backward, and the least an H200 needs for them."""
+    config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=64)
+    model, shown = _lesson(num_segments if device == "cuda" else 80, config, device)
+    repeats, to = (repeats if device == "cuda" else 3), torch.device(device)
+    optimizer = stage1_optimizer(model, config, to)
+    limits = batch_limits(shown, config.frames_per_batch)
+    flights = draw_batches(shown, limits, torch.Generator().manual_seed(0))[0]
+    selection = select(shown, flights, sizes=limits)
+    batch = take_batch(shown, selection)
+    image, grid = batch.frames.image, model.config.grid
+    features = torch.randn((len(image), image.shape[1] // STRIDE, image.shape[2] // STRIDE, CHANNELS), device=to)
+    features.requires_grad_()
+    origin = batch.frames.origin[selection.parts()[4]]
+    homography = ground_homography(batch.frames.pose_world, origin, model.config.camera)
+    homography[:, :2] /= STRIDE
+    empty = model.begin(limits.flights)
+    joined = model.config.grounding_channels + CHANNELS
+    maps = torch.randn((limits.predictions, grid.size, grid.size, joined), device=to)
+    maps = maps.permute(0, 3, 1, 2).requires_grad_()
+    embedding = torch.randn((limits.predictions, model.config.embedding_size), device=to)
+
+    def project() -> Tensor:
+        return accumulate(
+            features, homography.flatten(1).float(), batch.frames.first_frame, batch.frames.row,
+            limits.predictions, model.places, model.config.leak, empty.value, empty.is_known,
+        )[0]  # fmt: skip
+
+    def there_and_back(forward: Callable[[], Tensor]) -> None:
+        with precision(to):
+            result = forward()
+        torch.autograd.backward(result, torch.ones_like(result))
+
+    step = functools.partial(stage1_step, model, optimizer, shown, config)
+    launched = _median_ms(lambda: step(selection), to, repeats)
+    parts = {
+        "rendering": _median_ms(lambda: take_batch(shown, selection), to, repeats),
+        "encoder": _median_ms(lambda: there_and_back(lambda: model.resnet(image)), to, repeats),
+        "projection": _median_ms(lambda: there_and_back(project), to, repeats),
+        "lingunet": _median_ms(lambda: there_and_back(lambda: model.lingunet(maps, embedding)), to, repeats),
+    }
+    report: dict[str, Any] = {"frames": limits.frames, "flights": limits.flights, "predictions": limits.predictions}
+    report |= {"step_launched_ms": launched, "parts_ms": parts}
+    if device == "cuda":
+        with own_stream():
+            for _ in range(3):
+                step(selection)
+            recorded = step_recorded(step, selection)
+            report["step_ms"] = _median_ms(lambda: recorded(selection), to, repeats)
+        report["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        with precision(to):
+            report["least_ms"] = {
+                "encoder": _least_seconds(model.resnet, image),
+                "lingunet": _least_seconds(model.lingunet, maps, embedding),
+            }
+    return report
+
+
+def measure_agent(device: str) -> dict[str, Any]:
+    """Both, on one device."""
+    console = Console(stderr=True)
+    with console.status("flying one step at a time"):
+        report: dict[str, Any] = {
+            "device": device,
+            "threads": torch.get_num_threads(),
+            "policy": measure_policy(device),
+        }
+    with console.status("learning one step at a time" + (" (compiling takes a minute)" if device == "cuda" else "")):
+        report["learning"] = measure_learning(device)
+    return report
