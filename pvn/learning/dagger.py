@@ -200,6 +200,6 @@ def train_dagger(
         if not (math.isfinite(figures["loss"]) and is_finite(model)):
             raise blown_up(f"DAggerFM, iteration {iteration}", f"the loss is {figures['loss']}", path)
         watch(iteration - 1, config.num_iterations, figures | {"flights": float(len(memory))})
-        if iteration % 10 == 0 or iteration == config.num_iterations:
+        if iteration % config.dagger_save_every == 0 or iteration == config.num_iterations:
             weights = {f"model.{name}": value for name, value in model.state_dict().items()}
             write_tensors(path, weights | _pack(memory) | {"done": torch.tensor(iteration)})

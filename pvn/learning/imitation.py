@@ -88,6 +88,8 @@ class ImitationConfig:
     """In the first iteration of DAggerFM; it falls to nothing."""
     save_every: int = 500
     """Steps between checkpoints."""
+    dagger_save_every: int = 10
+    """Iterations of DAggerFM between checkpoints."""
     measure_every: int = 1000
     """Steps between measurements on the dev split."""
     measured_flights: int = 300

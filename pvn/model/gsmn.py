@@ -119,8 +119,11 @@ class ActionNetwork(nn.Module):
         for convolution in (self.block.first, self.block.second):
             nn.init.kaiming_uniform_(convolution.weight)
             nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+        nn.init.orthogonal_(self.hidden.weight, gain=nn.init.calculate_gain("leaky_relu"))
+        # A tenth, where the authors' code has 1.4: with that the first outputs are ten times too large, and what is
+        # learned at first is to make them small (docs/baselines.md).
+        nn.init.orthogonal_(self.output.weight, gain=0.1)
         for layer in (self.hidden, self.output):
-            nn.init.orthogonal_(layer.weight, gain=nn.init.calculate_gain("leaky_relu"))
             nn.init.zeros_(layer.bias)
 
     def forward(self, maps: Tensor) -> Tensor:
