@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pvn.geometry import Camera, MapGrid
+from pvn.learning.imitation import ImitationConfig
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe
@@ -29,3 +30,21 @@ def smoke() -> Recipe:
         camera=Camera(width=64, height=36),
         min_count=2,
     )  # fmt: skip
+
+
+def paper_baseline() -> ImitationConfig:
+    """GSMN's and Chaplot's training: PVN's segments, as many pictures as PVN sees, and its DAggerFM."""
+    return ImitationConfig()
+
+
+def smoke_baseline() -> ImitationConfig:
+    """The same beside the smoke recipe."""
+    return ImitationConfig(
+        num_epochs=3,
+        word_steps=300,
+        frames_per_batch=96,
+        num_iterations=5,
+        num_environments=3,
+        memory=30,
+        save_every=50,
+    )

@@ -18,17 +18,10 @@ from pvn.learning.targets import target_distributions
 from pvn.model.accumulation import NEAREST, accumulate
 from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around
 from pvn.model.instruction import InstructionEncoder, pad_tokens
+from pvn.model.mapping import Frames, in_chunks
 from pvn.model.pvn import PVN, pose_in_map, to_action
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
-from pvn.model.visitation import (
-    GOAL,
-    TRAJECTORY,
-    Frames,
-    Visitation,
-    VisitationConfig,
-    VisitationModel,
-    _in_chunks,
-)
+from pvn.model.visitation import GOAL, TRAJECTORY, Visitation, VisitationConfig, VisitationModel
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
@@ -432,7 +425,7 @@ def test_work_cut_into_chunks_gives_what_it_gives_all_at_once(model, size):
         sizes.append(len(part[0]))
         return model.lingunet(*part)
 
-    got = _in_chunks(network, size, value, embedding)
+    got = in_chunks(network, size, value, embedding)
     assert set(sizes) == {size}
     assert torch.allclose(got, model.lingunet(value, embedding), atol=1e-4)
 

@@ -11,7 +11,7 @@ from tyro.conf import Positional, subcommand
 from pvn.cli.options import Device
 
 if TYPE_CHECKING:
-    from pvn.model.pvn import PVN
+    from pvn.learning.agent import Agent
 
 Pilot = Literal["pvn", "oracle", "stop", "average"]
 
@@ -19,7 +19,7 @@ Pilot = Literal["pvn", "oracle", "stop", "average"]
 MOST_WORDS = 100
 
 
-def _check_words(instruction: str, agent: PVN) -> None:
+def _check_words(instruction: str, agent: Agent) -> None:
     """Refuse what no pilot could follow; say which words the agent does not know."""
     from pvn.corpus.vocabulary import tokenise
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pvn.cli.options import Device
+
+if TYPE_CHECKING:
+    from pvn.corpus.segments import Corpus
+    from pvn.learning.training import Watch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,40 +21,65 @@ class Train:
     """Folder of the corpus."""
     out: Path
     """Folder for checkpoints, logs and the agent."""
+    system: Literal["pvn", "gsmn", "chaplot"] = "pvn"
+    """Which agent: pvn, or one of the two learned baselines of the paper's table."""
     preset: Literal["paper", "smoke"] = "paper"
     """Which recipe: paper wants a GPU, smoke takes minutes on a CPU."""
     stage: Literal["1", "2", "all"] = "all"
-    """Predicting (1), flying (2), or both."""
+    """Predicting (1), flying (2), or both; the baselines have no stages."""
     device: Device = "cpu"
     """Where to simulate and train."""
     resume: bool = False
     """Go on from the last checkpoint in the folder."""
 
+    def _begun(self) -> list[str]:
+        """Names of the checkpoints that such a run writes."""
+        if self.system != "pvn":
+            return ["imitation_training.safetensors", "dagger_training.safetensors"]
+        stages = ("1", "2") if self.stage == "all" else (self.stage,)
+        return [f"stage{stage}_training.safetensors" for stage in stages]
+
+    def _train(self, corpus: Corpus, watch: Watch) -> None:
+        """Train the system."""
+        from pvn import presets
+        from pvn.learning.baselines import train_baseline
+        from pvn.learning.training import train
+
+        is_paper, out = self.preset == "paper", self.out
+        if self.system == "pvn":
+            recipe = presets.paper() if is_paper else presets.smoke()
+            train(corpus, recipe, out, stage=self.stage, device=self.device, is_resumed=self.resume, watch=watch)
+        else:
+            config = presets.paper_baseline() if is_paper else presets.smoke_baseline()
+            train_baseline(
+                corpus, self.system, config, out, min_count=10 if is_paper else 2, device=self.device,
+                is_resumed=self.resume, watch=watch,
+            )  # fmt: skip
+
     def run(self) -> None:
         """Train, and say what came of it."""
-        from pvn import presets
         from pvn.app.progress import training_bars
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
-        from pvn.learning.training import train
 
         parallel.join_others(self.device)
-        stages = ("1", "2") if self.stage == "all" else (self.stage,)
-        has_begun = any((self.out / f"stage{stage}_training.safetensors").exists() for stage in stages)
-        if has_begun and not self.resume:
+        if self.system != "pvn" and self.stage != "all":
+            raise ValueError(f"stage: got {self.stage!r}, expected all: {self.system} has no stages")
+        if self.system != "pvn" and parallel.num_processes() > 1:
+            raise ValueError(
+                f"system: got {self.system!r} in several processes, expected pvn; start one without torchrun"
+            )
+        if any((self.out / name).exists() for name in self._begun()) and not self.resume:
             raise FileExistsError(
                 f"{self.out} has a training run already; go on with it with --resume, or choose another --out"
             )
         corpus = read_corpus(self.corpus, ("train", "dev"))
         if "train" not in corpus.splits:
             raise ValueError(f"{self.corpus}: has no training split, expected one")
-        recipe: Any = {"paper": presets.paper, "smoke": presets.smoke}[self.preset]()
         self.out.mkdir(parents=True, exist_ok=True)
         try:
             with training_bars(self.out / "logs", is_shown=parallel.rank() == 0) as watch:
-                train(
-                    corpus, recipe, self.out, stage=self.stage, device=self.device, is_resumed=self.resume, watch=watch
-                )
+                self._train(corpus, watch)
         except FloatingPointError as error:
             raise ValueError(str(error)) from None
         except RuntimeError as error:

@@ -21,12 +21,14 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import ground_homography
 from pvn.learning.agent import shipped_agent
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate, draw_batches, select, take_batch
-from pvn.learning.stage1 import Stage1Config, own_stream, precision, stage1_optimizer, stage1_step, step_recorded
+from pvn.learning.descent import make_optimizer, own_stream, precision, record
+from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
 from pvn.model.execution import crop_around
+from pvn.model.mapping import Frames
 from pvn.model.pvn import pose_in_map
 from pvn.model.resnet import CHANNELS, STRIDE
-from pvn.model.visitation import Frames, VisitationConfig, VisitationModel
+from pvn.model.visitation import VisitationConfig, VisitationModel
 
 H200_FLOPS, H200_BYTES = 989e12, 4.8e12
 """What an H200 can do in a second: bf16 operations on its tensor cores, bytes to and from its memory (data sheet)."""
@@ -121,7 +123,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 1500) -
     config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=64)
     model, shown = _lesson(num_segments if device == "cuda" else 80, config, device)
     repeats, to = (repeats if device == "cuda" else 3), torch.device(device)
-    optimizer = stage1_optimizer(model, config, to)
+    optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, to)
     limits = batch_limits(shown, config.frames_per_batch)
     flights = draw_batches(shown, limits, torch.Generator().manual_seed(0))[0]
     selection = select(shown, flights, sizes=limits)
@@ -163,7 +165,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 1500) -
         with own_stream():
             for _ in range(3):
                 step(selection)
-            recorded = step_recorded(step, selection)
+            recorded = record(step, selection)
             report["step_ms"] = _median_ms(lambda: recorded(selection), to, repeats)
         report["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30
         with precision(to):

@@ -2,62 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.checkpoint import load_weights, read_json, read_tensors, write_json, write_tensors
+from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
 
 VERSION = 1
 
+Agent = PVN | GSMN | Chaplot
 
-def save_agent(agent: PVN, path: Path, origin: dict[str, Any]) -> None:
+
+def _parts(agent: Agent) -> dict[str, nn.Module]:
+    """Its networks, by the names they have in the files."""
+    if isinstance(agent, PVN):
+        return {"visitation": agent.visitation, "execution": agent.execution}
+    return {"model": agent.model}
+
+
+def _description(agent: Agent) -> dict[str, Any]:
+    """What rebuilds an agent, beside its weights and its vocabulary."""
+    match agent:
+        case PVN():
+            return {
+                "system": "pvn",
+                "visitation": asdict(agent.visitation.config),
+                "execution": asdict(agent.execution.config),
+                "plan_every": agent.plan_every,
+            }
+        case GSMN():
+            return {"system": "gsmn", "model": asdict(agent.model.config)}
+        case Chaplot():
+            return {"system": "chaplot", "model": asdict(agent.model.config)}
+
+
+def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
     """Write `path` (.safetensors) and the JSON beside it; `origin` says how the agent came about."""
-    write_tensors(
-        path,
-        {f"visitation.{name}": value for name, value in agent.visitation.state_dict().items()}
-        | {f"execution.{name}": value for name, value in agent.execution.state_dict().items()},
-    )
+    tensors = {
+        f"{part}.{name}": value for part, module in _parts(agent).items() for name, value in module.state_dict().items()
+    }
+    write_tensors(path, tensors)
     content = {
         "version": VERSION,
-        "visitation": asdict(agent.visitation.config),
-        "execution": asdict(agent.execution.config),
-        "plan_every": agent.plan_every,
+        **_description(agent),
         "origin": origin,
         "vocabulary": agent.vocabulary.to_json(),
     }
     write_json(path.with_suffix(".json"), content)
 
 
-def load_agent(path: Path | str, device: str | torch.device = "cpu") -> PVN:
+def _sizes(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration's fields, grid and camera as what they were."""
+    kinds = {"grid": MapGrid, "camera": Camera}
+    return {name: kinds[name](**value) if name in kinds else value for name, value in content.items()}
+
+
+def _rebuilt(content: Mapping[str, Any], system: str) -> Agent:
+    """An agent with the weights that networks begin with."""
+    vocabulary = Vocabulary.from_json(content["vocabulary"])
+    match system:
+        case "gsmn":
+            return GSMN(GSMNModel(GSMNConfig(**_sizes(content["model"]))), vocabulary)
+        case "chaplot":
+            return Chaplot(ChaplotModel(ChaplotConfig(**_sizes(content["model"]))), vocabulary)
+        case _:
+            visitation = VisitationModel(VisitationConfig(**_sizes(content["visitation"])))
+            execution = ExecutionModel(ExecutionConfig(**_sizes(content["execution"])))
+            return PVN(visitation, execution, vocabulary, plan_every=int(content["plan_every"]))
+
+
+def load_agent(path: Path | str, device: str | torch.device = "cpu") -> Agent:
     """The agent whose weights are in `path`."""
     path = Path(path)
     content, tensors = read_json(path.with_suffix(".json")), read_tensors(path)
     if content.get("version") != VERSION:
         raise ValueError(f"{path}: got version {content.get('version')!r}, expected {VERSION}; train the agent again")
+    system = content.get("system", "pvn")  # the first agents do not say it
+    if system not in ("pvn", "gsmn", "chaplot"):
+        raise ValueError(f"{path.with_suffix('.json')}: got system {system!r}, expected pvn, gsmn or chaplot")
     try:
-        seen, flown = dict(content["visitation"]), dict(content["execution"])
-        grid, camera = MapGrid(**seen.pop("grid")), Camera(**seen.pop("camera"))
-        visitation = VisitationModel(VisitationConfig(**seen, grid=grid, camera=camera))
-        execution = ExecutionModel(ExecutionConfig(**(flown | {"grid": MapGrid(**flown["grid"])})))
-        vocabulary, plan_every = Vocabulary.from_json(content["vocabulary"]), int(content["plan_every"])
-    except (KeyError, TypeError) as error:
+        agent = _rebuilt(content, system)
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.with_suffix('.json')}: not the description of an agent ({error})") from None
-    for prefix, module in (("visitation.", visitation), ("execution.", execution)):
-        part = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        load_weights(module, part, path)
-    return PVN(visitation.to(device), execution.to(device), vocabulary, plan_every=plan_every)
+    for part, module in _parts(agent).items():
+        own = {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}
+        load_weights(module, own, path)
+        module.to(device)
+    return agent
 
 
 def shipped_agent(device: str | torch.device = "cpu") -> PVN:
     """The trained agent in the package."""
     with resources.as_file(resources.files("pvn") / "weights") as folder:
-        return load_agent(folder / "pvn.safetensors", device)
+        agent = load_agent(folder / "pvn.safetensors", device)
+    assert isinstance(agent, PVN), agent
+    return agent

@@ -16,7 +16,7 @@ from pvn.corpus.oracle import Oracle
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
-from pvn.model.visitation import Frames
+from pvn.model.mapping import Frames
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
@@ -36,6 +36,8 @@ class Demonstrations:
     """With every field; its flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
+    action: Tensor
+    """(K, 3): the oracle's actions there: speed and yaw rate as shares of the greatest, and stop."""
     is_planned: Tensor
     """(K,) bool, on the host: frames that are followed by a prediction."""
     first_frame: Tensor
@@ -118,6 +120,7 @@ def demonstrate(
     pose, field = _end_to_end(log, log.pose_world[:, :-1], frame_every), torch.tensor(fields, device=to)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
+    greatest = torch.tensor([config.max_speed, config.max_yaw_rate, 1.0], device=to)
     lengths = (log.num_steps + frame_every - 1) // frame_every
     path, num_points = even_paths(tasks)
     place, kind = _landmarks(simulator)
@@ -126,6 +129,7 @@ def demonstrate(
     return Demonstrations(
         simulator=simulator,
         pose_world=pose,
+        action=_end_to_end(log, log.action, frame_every) / greatest,
         is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
@@ -136,6 +140,28 @@ def demonstrate(
         mentioned=torch.from_numpy(mentioned).to(to),
         landmark_place=place.to(to),
         landmark_class=kind.to(to),
+    )
+
+
+def flown_again(
+    demonstrations: Demonstrations, flights: Tensor, pose_world: Tensor, action: Tensor, lengths: Tensor
+) -> Demonstrations:
+    """The same tasks, those of flights (M,), but other flights: poses (K, 6), end to end, and the oracle's actions
+    (K, 3) there, as in Demonstrations; lengths (M,). Every frame is followed by a prediction. All on the host.
+    """
+    shown, chosen = demonstrations, flights.to(demonstrations.device)
+    return replace(
+        shown,
+        pose_world=pose_world.to(shown.device),
+        action=action.to(shown.device),
+        is_planned=torch.ones(len(pose_world), dtype=torch.bool),
+        first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
+        origin=shown.origin[chosen],
+        field=shown.field[chosen],
+        path_world=shown.path_world[chosen],
+        num_points=shown.num_points[chosen],
+        tokens=shown.tokens[chosen],
+        mentioned=shown.mentioned[chosen],
     )
 
 
@@ -187,6 +213,8 @@ class Batch:
     """Landmarks (B, 32, 2), map frame."""
     landmark_class: Tensor
     """(B, 32), -1 where there is none."""
+    action: Tensor
+    """(Q, 3): the oracle's action at each prediction; it means nothing where another flight's movements are made."""
     is_visible: Tensor
     """(Q, 32) bool: landmarks in view at each prediction."""
     mentioned: Tensor
@@ -284,6 +312,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
         num_points=shown.num_points[flights],
         landmark_map=to_map(shown.landmark_place[field], origin),
         landmark_class=shown.landmark_class[field],
+        action=shown.action[frame[planned]],
         is_visible=_visible(shown.simulator, pose[planned], field[asked]),
         mentioned=shown.mentioned[flights],
         is_counted=torch.arange(len(asked), device=asked.device) < count,
@@ -302,7 +331,7 @@ def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
     lengths, predictions = _counts(demonstrations)
     frames = max(num_frames, int(lengths.max()))
     flights = 1.05 * frames / lengths.mean()
-    asked = max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max())
+    asked = min(max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max()), frames)
     return Sizes(frames, math.ceil(flights) + 1, math.ceil(asked))
 
 

@@ -11,7 +11,9 @@ from torch.nn import functional
 from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
 from pvn.learning.targets import target_distributions
-from pvn.model.visitation import GOAL, TRAJECTORY, AuxiliaryHeads, Visitation
+from pvn.model.gsmn import Decision
+from pvn.model.mapping import AuxiliaryHeads
+from pvn.model.visitation import GOAL, TRAJECTORY, Visitation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,18 @@ class LossConfig:
     mentioned_weight: float = 0.25
     """Of telling from the embedding which classes are mentioned, summed over the classes (paper: lambda_lang). The
     authors' code takes the mean of the classes, which is too weak to be heard beside the divergences (docs/log.md)."""
+
+
+@dataclass(frozen=True)
+class AuxiliaryLosses:
+    """Sums over predictions."""
+
+    landmark: Tensor
+    grounded: Tensor
+    mentioned: Tensor
+    """Summed over the classes, too."""
+    num_visible: Tensor
+    """Predictions with a landmark in view."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +71,11 @@ def _goal_hits(target: Tensor, log_probability: Tensor, grid: MapGrid) -> Tensor
     return torch.hypot((rows[0] - rows[1]).float(), (columns[0] - columns[1]).float()) * grid.cell < 5.0
 
 
-def stage1_losses(
-    visitation: Visitation, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid, config: LossConfig
-) -> Losses:
-    """The losses of predictions for a batch."""
+def auxiliary_losses(
+    predicted: Visitation | Decision, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid
+) -> AuxiliaryLosses:
+    """What the semantic map, the grounding map and the embedding do not tell of what they should."""
     flight = batch.frames.flight
-    target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells)[flight]
-    log_probability = visitation.log_probability
     # The landmarks' cells on the maps.
     cells = grid.cells(batch.landmark_map)[flight].round().long()  # (Q, 32, 2)
     is_on_map = ((cells >= 0) & (cells < grid.size)).all(-1)
@@ -71,27 +83,42 @@ def stage1_losses(
     cells = cells.clamp(0, grid.size - 1)
     query = torch.arange(len(flight), device=flight.device)[:, None]
     share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over what is in view
-    semantic = visitation.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
+    semantic = predicted.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
     named = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
-    grounding = visitation.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
+    grounding = predicted.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
     is_meant = batch.mentioned[flight].gather(1, kind).float()
     told = functional.binary_cross_entropy_with_logits(
         heads.grounded(grounding.float())[..., 0], is_meant, reduction="none"
     )
     said = functional.binary_cross_entropy_with_logits(
-        heads.mentioned(visitation.embedding.float()), batch.mentioned[flight].float(), reduction="none"
+        heads.mentioned(predicted.embedding.float()), batch.mentioned[flight].float(), reduction="none"
     )
+    return AuxiliaryLosses(
+        landmark=(named.view_as(share) * share).sum(),
+        grounded=(told * share).sum(),
+        mentioned=(batch.is_counted.float() * said.sum(1)).sum(),
+        num_visible=is_seen.any(1).sum(),
+    )
+
+
+def stage1_losses(
+    visitation: Visitation, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid, config: LossConfig
+) -> Losses:
+    """The losses of predictions for a batch."""
+    target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells)[batch.frames.flight]
+    log_probability = visitation.log_probability
+    auxiliary = auxiliary_losses(visitation, batch, heads, grid)
     counted = batch.is_counted.float()
     return Losses(
         trajectory=(counted * _divergence(target[:, TRAJECTORY], log_probability[:, TRAJECTORY])).sum(),
         goal=(counted * _divergence(target[:, GOAL], log_probability[:, GOAL])).sum(),
-        landmark=(named.view_as(share) * share).sum(),
-        grounded=(told * share).sum(),
-        mentioned=(counted * said.sum(1)).sum(),
+        landmark=auxiliary.landmark,
+        grounded=auxiliary.grounded,
+        mentioned=auxiliary.mentioned,
         hits=(counted * _goal_hits(target[:, GOAL], log_probability[:, GOAL], grid)).sum(),
         num_predictions=batch.is_counted.sum(),
-        num_visible=is_seen.any(1).sum(),
+        num_visible=auxiliary.num_visible,
     )
 
 

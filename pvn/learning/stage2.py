@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.pvn import pose_in_map, to_action
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
+
+Flight = TypeVar("Flight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +139,16 @@ def collect(segments: Sequence[Segment], policy: Mixture, horizon: int, device: 
     ]
 
 
-def action_loss(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:
-    """The mean loss of outputs (N, 3) beside what was wanted (N, 3); weights of the authors' code."""
-    motion = functional.mse_loss(output[:, :2], wanted[:, :2], reduction="none").mean(0).sum()
-    stop = functional.binary_cross_entropy_with_logits(output[:, 2], wanted[:, 2])
+def action_losses(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:
+    """Losses (N,) of outputs (N, 3) beside what was wanted (N, 3); weights of the authors' code."""
+    motion = functional.mse_loss(output[:, :2], wanted[:, :2], reduction="none").sum(1)
+    stop = functional.binary_cross_entropy_with_logits(output[:, 2], wanted[:, 2], reduction="none")
     return 0.33 * (motion + stop_weight * stop)
+
+
+def action_loss(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:
+    """Their mean."""
+    return action_losses(output, wanted, stop_weight).mean()
 
 
 def _study(pilot: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Config, generator: torch.Generator) -> float:
@@ -160,7 +167,8 @@ def _study(pilot: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Confi
     return float(torch.stack(losses).mean())
 
 
-def _pruned(memory: list[Lesson], size: int, generator: torch.Generator) -> list[Lesson]:
+def pruned(memory: list[Flight], size: int, generator: torch.Generator) -> list[Flight]:
+    """So many of the flights, chosen by chance, in their order."""
     keep = sorted(torch.randperm(len(memory), generator=generator)[:size].tolist())
     return [memory[place] for place in keep]
 
@@ -219,7 +227,7 @@ def train_stage2(
             flown = [segment for place in chosen for segment in by_environment[environments[place]]]
             memory = memory + collect(flown, policy, config.horizon, device)
             loss = _study(pilot, memory, config, generator)
-        memory = _pruned(memory, config.memory, generator)
+        memory = pruned(memory, config.memory, generator)
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"stage 2, iteration {iteration}: the loss is {loss}; the last good checkpoint is {path}; "

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pvn.geometry import MapGrid
+from pvn.model.mapping import look_around
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +35,8 @@ def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) 
     pose_map (B, 3): the drones' x, y, yaw, map frame. The drone is in the middle; columns run ahead of it, rows to its
     right.
     """
-    grid = config.grid
-    own = MapGrid(size=config.crop, cell=grid.cell).places().to(pose_map)
-    cos, sin = pose_map[:, 2:].cos(), pose_map[:, 2:].sin()
-    x = pose_map[:, :1] + own[:, 0] * cos - own[:, 1] * sin
-    y = pose_map[:, 1:2] + own[:, 0] * sin + own[:, 1] * cos
-    half = grid.size * grid.cell / 2
-    where = torch.stack([x, -y], -1) / half  # (B, crop * crop, 2): right and down, -1 to 1 over the map
-    where = where.view(-1, config.crop, config.crop, 2)
-    return functional.grid_sample(probability, where, align_corners=False)
+    own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
+    return look_around(probability, pose_map, own, config.grid)
 
 
 class ExecutionModel(nn.Module):

@@ -12,7 +12,8 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.instruction import pad_tokens
-from pvn.model.visitation import Frames, SemanticMemory, Visitation, VisitationModel
+from pvn.model.mapping import SemanticMemory, one_frame_each
+from pvn.model.visitation import Visitation, VisitationModel
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -79,9 +80,7 @@ class PVN:
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
         """Map what is seen, predict if it is time, and follow the last prediction."""
-        num_flights = len(observation.image)
-        each = torch.arange(num_flights + 1, device=observation.image.device)
-        frames = Frames(observation.image, observation.pose_world, memory.origin, each, each[:-1], each[:-1])
+        frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
         semantic = self.visitation.see(frames, memory.semantic)
         visitation = memory.visitation
         if visitation is None or memory.step % self.plan_every == 0:

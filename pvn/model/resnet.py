@@ -33,15 +33,15 @@ def instance_norm(value: Tensor) -> Tensor:
 class Block(nn.Module):
     """Two convolutions, each after a norm and before a leaky rectifier, beside a shortcut."""
 
-    def __init__(self, stride: int | None) -> None:
+    def __init__(self, stride: int | None, channels: int = CHANNELS) -> None:
         """With a stride the second convolution has it, and the shortcut is an average; without, it is the input."""
         super().__init__()
         self.stride = stride
-        self.first = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
-        self.second = nn.Conv2d(CHANNELS, CHANNELS, 3, stride=stride or 1, padding=1)
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, stride=stride or 1, padding=1)
 
     def forward(self, value: Tensor) -> Tensor:
-        """Features (K, 32, H / stride, W / stride) from features (K, 32, H, W)."""
+        """Features (K, C, H / stride, W / stride) from features (K, C, H, W)."""
         change = functional.leaky_relu(self.first(instance_norm(value)))
         change = functional.leaky_relu(self.second(instance_norm(change)))
         if self.stride is not None:

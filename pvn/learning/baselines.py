@@ -1,0 +1,96 @@
+"""From a corpus to a learned baseline: vocabulary, alignment, words, imitation, DAggerFM, and what is written then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from pvn.corpus.alignment import align
+from pvn.corpus.segments import Corpus, Split
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.learning.agent import save_agent
+from pvn.learning.checkpoint import write_json
+from pvn.learning.dagger import train_dagger, uncompiled
+from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
+from pvn.learning.imitation import CHECKPOINT, ImitationConfig, imitate, measure_imitation
+from pvn.learning.stage1 import Stage1Config, learn_words
+from pvn.learning.training import Watch
+from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
+from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
+
+Baseline = Literal["gsmn", "chaplot"]
+
+
+def fresh_baseline(system: Baseline, vocabulary: Vocabulary, seed: int) -> GSMN | Chaplot:
+    """A baseline that has learned nothing."""
+    torch.manual_seed(seed)
+    match system:
+        case "gsmn":
+            return GSMN(GSMNModel(GSMNConfig(num_words=len(vocabulary))), vocabulary)
+        case "chaplot":
+            return Chaplot(ChaplotModel(ChaplotConfig(num_words=len(vocabulary))), vocabulary)
+
+
+def train_baseline(
+    corpus: Corpus,
+    system: Baseline,
+    config: ImitationConfig,
+    folder: Path,
+    *,
+    min_count: int = 10,
+    device: str | torch.device = "cpu",
+    is_resumed: bool = False,
+    watch: Watch = lambda what, step, num_steps, figures: None,
+) -> GSMN | Chaplot:
+    """Train on the training split; checkpoints and the agent go to `folder`.
+
+    min_count: occurrences from which a word outside the dictionary is a term, as in PVN's recipe.
+    """
+    device, began = torch.device(device), time.perf_counter()
+    segments = corpus["train"]
+    vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in segments), min_count=min_count)
+    alignment = align(segments, vocabulary)
+
+    def show(split: Split, count: int | None) -> Demonstrations:
+        tasks = [segment.task for segment in corpus[split]][:count]
+        return demonstrate(tasks, vocabulary, alignment, plan_every=1, device=device)
+
+    def watched(what: str) -> Callable[[int, int, dict[str, float]], None]:
+        return lambda step, num_steps, figures: watch(what, step, num_steps, figures)
+
+    shown = show("train", None)
+    held = show("dev", config.measured_flights) if "dev" in corpus.splits else None
+    figures: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
+    agent = fresh_baseline(system, vocabulary, config.seed)
+    model = agent.model.to(device)
+    if device.type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.compile_for(batch_limits(shown, config.frames_per_batch).frames)
+    began = time.perf_counter()
+    if isinstance(model, GSMNModel) and not (is_resumed and (folder / CHECKPOINT).exists()):
+        words = Stage1Config(word_steps=config.word_steps, seed=config.seed)
+        learn_words(model, shown, words, watch=watched("words"))
+    imitate(model, shown, config, folder, held=held, is_resumed=is_resumed, watch=watched("imitation"))
+    figures["imitation_s"] = time.perf_counter() - began
+    began = time.perf_counter()
+    train_dagger(agent, segments, shown, config, folder, is_resumed=is_resumed, watch=watched("DAggerFM"))
+    figures["dagger_s"] = time.perf_counter() - began
+    if held is not None:
+        figures["dev"] = measure_imitation(model, held, config)
+    if device.type == "cuda":
+        figures["peak_gpu_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+    agent = uncompiled(agent)
+    origin = {
+        "recipe": asdict(config) | {"min_count": min_count},
+        "corpus": corpus.name,
+        "segments": len(segments),
+        **figures,
+    }
+    write_json(folder / "training.json", origin)
+    save_agent(agent, folder / "agent.safetensors", origin)
+    return agent

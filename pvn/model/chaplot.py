@@ -1,0 +1,169 @@
+"""Chaplot, a baseline: gated attention (Chaplot et al., 2018), with velocities for actions.
+
+Three convolutions see, the instruction gates their channels, a recurrent network remembers, and the number of the step
+helps to decide. There is no map and no pose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import Camera
+from pvn.model.instruction import InstructionEncoder, pad_tokens
+from pvn.model.mapping import Frames, in_chunks
+from pvn.model.pvn import to_action
+from pvn.model.resnet import normalised
+from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.world.task import Task
+
+CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))
+"""Channels in and out, edge and stride of each; no padding (authors' code)."""
+SEEN = 64
+"""Channels of what is seen, which the instruction gates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChaplotConfig:
+    """Sizes of the gated-attention baseline."""
+
+    num_words: int
+    """Ids of the vocabulary, the reserved ones included."""
+    word_size: int = 20
+    """Size of a word's embedding: PVN's, as in the one configuration of the authors' that has its keys."""
+    embedding_size: int = 30
+    """Size of an instruction's embedding: PVN's, likewise."""
+    hidden: int = 256
+    """Size of the recurrent network and of the layer before it (authors' code)."""
+    time_size: int = 32
+    """Size of a step number's embedding (authors' code)."""
+    num_times: int = 220
+    """Step numbers that have an embedding of their own; later steps share the last one (authors' code)."""
+    stop_threshold: float = 0.5
+    """The drone stops where its chance to stop is above this (authors' code)."""
+    camera: Camera = Camera()
+
+    @property
+    def num_seen(self) -> int:
+        """Numbers that stand for a picture."""
+        height, width = self.camera.height, self.camera.width
+        for _, _, edge, stride in CONVOLUTIONS:
+            height, width = (height - edge) // stride + 1, (width - edge) // stride + 1
+        return SEEN * height * width
+
+
+class PictureEncoder(nn.Module):
+    """Three convolutions with rectifiers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Conv2d(num_in, num_out, edge, stride) for num_in, num_out, edge, stride in CONVOLUTIONS
+        )
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features (K, 64, 2, 6) of pictures (K, 72, 128, 3) uint8."""
+        value = normalised(image).contiguous(memory_format=torch.channels_last)
+        for layer in self.layers:
+            value = functional.relu(layer(value))
+        return value
+
+
+class ChaplotModel(nn.Module):
+    """The networks. They keep nothing between calls: memory goes in and comes out."""
+
+    def __init__(self, config: ChaplotConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = PictureEncoder()
+        self.instruction = InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
+        self.gate = nn.Linear(config.embedding_size, SEEN)
+        self.joined = nn.Linear(config.num_seen, config.hidden)
+        self.lstm = nn.LSTM(config.hidden, config.hidden, batch_first=True)
+        self.time = nn.Embedding(config.num_times, config.time_size)
+        self.output = nn.Linear(config.hidden + config.time_size, 3)
+        for part in (*self.encoder.layers, self.gate, self.joined, self.lstm, self.output):
+            for name, parameter in part.named_parameters():
+                nn.init.zeros_(parameter) if "bias" in name else nn.init.xavier_uniform_(parameter)
+        self.frames_at_once: int | None = None
+
+    def compile_for(self, frames_at_once: int) -> None:
+        """Compile the image encoder for batches of this size; larger and smaller ones are cut and filled up."""
+        self.frames_at_once = frames_at_once
+        self.encoder.compile(dynamic=False)
+
+    def attend(self, image: Tensor, gate: Tensor) -> Tensor:
+        """What (K, hidden) pictures (K, H, W, 3) uint8 show through gates (K, 64)."""
+        seen = in_chunks(self.encoder, self.frames_at_once, image)
+        return functional.relu(self.joined((seen * gate[:, :, None, None]).flatten(1)))
+
+    def listen(self, tokens: Tensor) -> Tensor:
+        """Gates (B, 64), 0 to 1, of instructions of word ids (B, N)."""
+        return torch.sigmoid(self.gate(self.instruction(tokens)))
+
+    def decide(self, state: Tensor, step: Tensor) -> Tensor:
+        """Outputs (K, 3), as stage 2's, of states (K, hidden) at steps (K,) int64."""
+        time = self.time(step.clamp(max=self.config.num_times - 1))
+        return self.output(torch.cat([state, time.to(state.dtype)], -1)).float()
+
+    def forward(self, frames: Frames, tokens: Tensor, longest: int) -> Tensor:
+        """Outputs (K, 3): forward speed and yaw rate, as shares of the greatest, and stop's log-odds, at every frame.
+
+        Whole flights, every step of them, of at most `longest` frames, with instructions of word ids (B, N).
+        """
+        num_flights, num_frames = len(frames.origin), len(frames.image)
+        flight = frames.of_flights(torch.arange(num_flights, device=tokens.device))  # (K,)
+        step = torch.arange(num_frames, device=tokens.device) - frames.first_frame[flight]
+        # Frames that fill a batch up belong to a flight that is none and may be longer; they share its last step.
+        step = step.clamp(max=longest - 1)
+        seen = self.attend(frames.image, self.listen(tokens)[flight])
+        side_by_side = seen.new_zeros((num_flights, longest, seen.shape[-1])).index_put((flight, step), seen)
+        states, _ = self.lstm(side_by_side)  # (B, longest, hidden); what follows a flight's end changes nothing
+        return self.decide(states[flight, step], step)
+
+
+@dataclass(frozen=True)
+class ChaplotMemory:
+    """What B flights remember between steps."""
+
+    gate: Tensor
+    """Of the instructions (B, 64)."""
+    state: Tensor
+    """The recurrent network's state (1, B, hidden)."""
+    cell: Tensor
+    """Its cells (1, B, hidden)."""
+    output: Tensor | None
+    """The last output (B, 3); None before the first step."""
+    step: int
+
+
+class Chaplot:
+    """A policy made of trained networks."""
+
+    def __init__(
+        self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
+    ) -> None:
+        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+
+    @torch.inference_mode()
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> ChaplotMemory:
+        """Read the instructions; nothing is seen yet."""
+        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
+        nothing = torch.zeros((1, len(tasks), self.model.config.hidden), device=device)
+        return ChaplotMemory(gate=self.model.listen(tokens), state=nothing, cell=nothing, output=None, step=0)
+
+    @torch.inference_mode()
+    def act(self, observation: Observation, memory: ChaplotMemory) -> tuple[Tensor, ChaplotMemory]:
+        """See through the instruction's gate, remember, and fly."""
+        seen = self.model.attend(observation.image, memory.gate)
+        states, (state, cell) = self.model.lstm(seen[:, None], (memory.state, memory.cell))
+        # The authors' code counts two for each step of a flight, one in training; here it is one in both.
+        step = torch.full((len(seen),), memory.step, device=seen.device)
+        output = self.model.decide(states[:, 0], step)
+        action = to_action(output, self.model.config.stop_threshold, self.simulator)
+        return action, replace(memory, state=state, cell=cell, output=output, step=memory.step + 1)
