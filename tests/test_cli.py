@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from matplotlib.image import imread
 from test_lani_import import RECORD, numbered, write_drif
 
 from pvn.cli import main
+from pvn.evaluation.flights import Flights, read_flights
+from pvn.learning.checkpoint import write_tensors
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -70,7 +73,15 @@ def readers_folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("command", readme_commands())
+def marked(command):
+    """Training is slow, and some of it wants a GPU."""
+    marks = [pytest.mark.slow] * (" train " in command)
+    if "--device cuda" in command:
+        marks.append(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
+    return pytest.param(command, marks=marks)
+
+
+@pytest.mark.parametrize("command", map(marked, readme_commands()))
 def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
     monkeypatch.chdir(readers_folder)
     run(command)
@@ -118,8 +129,55 @@ def test_bench_agent_tells_where_the_time_goes(capsys):
     run("pvn bench agent --json")
     report = json.loads(capsys.readouterr().out)
     policy, learning = report["policy"], report["learning"]
-    assert policy["planning_step_ms"] > policy["mapping_step_ms"] > policy["encoder_ms"] > policy["stage_2_ms"]
+    assert policy["planning_step_ms"] > policy["mapping_step_ms"] > policy["stage_2_ms"]
     assert 0.5 < sum(learning["parts_ms"].values()) / learning["step_launched_ms"] < 1.5
+
+
+def test_evaluate_flies_once_prints_intervals_and_goes_on_where_it_was_cut(readers_folder, monkeypatch, capsys):
+    monkeypatch.chdir(readers_folder)
+    run("pvn corpus make --size 60 --out sixty")
+    capsys.readouterr()
+    run("pvn evaluate oracle stop average --corpus sixty --split dev --out sixty_results --json")
+    first = capsys.readouterr().out
+    oracle, stop, average = json.loads(first)
+    assert [row["system"] for row in (oracle, stop, average)] == ["oracle", "stop", "average"]
+    assert oracle["sr"] == {"value": 100.0, "low": 100.0, "high": 100.0} and oracle["split"] == "dev"
+    assert stop["sr"]["value"] < 40 and stop["steps"]["value"] == 1
+    assert average["sr"]["low"] <= average["sr"]["value"] <= average["sr"]["high"]
+    # The file of flights, cut as if the run had been killed after some of them, is filled up again, bit for bit.
+    path = Path("sixty_results/average_dev.safetensors")
+    whole = path.read_bytes()
+    flights, mark = read_flights(path)
+    steps = int(flights.num_steps[:3].sum())
+    part = Flights(
+        flights.pose_world[: steps + 3], flights.action[:steps], flights.num_steps[:3], flights.has_stopped[:3]
+    )
+    write_tensors(path, {**vars(part), "fingerprint": mark})
+    run("pvn evaluate oracle stop average --corpus sixty --split dev --out sixty_results --json")
+    assert capsys.readouterr().out == first and path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("pvn evaluate pnv --corpus sixty", "did you mean pvn?"),
+        ("pvn evaluate pvn --corpus nowhere", "nowhere"),
+        ("pvn evaluate pvn --corpus sixty --limit 0", "expected at least 1"),
+        ("pvn evaluate stop --corpus sixty --split dev --out sixty_results --device cpu --limit 3", ""),
+    ],
+)
+def test_evaluate_says_what_is_wrong(command, message, readers_folder, monkeypatch, capsys):
+    monkeypatch.chdir(readers_folder)
+    if message:
+        with pytest.raises(SystemExit):
+            run(command)
+        assert message in capsys.readouterr().err
+    else:
+        run(command)
+        Path("sixty_results/stop_dev_3.safetensors").rename("sixty_results/oracle_dev_3.safetensors")
+        with pytest.raises(SystemExit):
+            run(command.replace("stop", "oracle"))
+        assert "flights of another system" in capsys.readouterr().err
 
 
 def test_bench_oracle_prints_figures_beside_the_papers(capsys):

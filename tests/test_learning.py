@@ -290,7 +290,7 @@ torch.set_num_threads(1)
 parallel.join_others("cpu")
 recipe = presets.smoke()
 recipe = replace(recipe, stage1=replace(recipe.stage1, num_epochs=4, word_steps=50, frames_per_batch=60, frame_every=3,
-                                        learning_rate=5e-4, save_every=3))
+                                        learning_rate=1e-4, save_every=3))
 folder = Path(sys.argv[2])
 def watch(what, step, num_steps, figures):
     if parallel.rank() == 0 and what == "stage 1":
@@ -342,7 +342,7 @@ def test_two_processes_take_the_same_steps_as_one(small_corpus, uninterrupted, t
     assert together[0] == pytest.approx(uninterrupted[0], rel=1e-6)
     for step, loss in together.items():
         # Sums in another order; Adam's first steps follow the sign of a gradient, however small it is.
-        assert loss == pytest.approx(uninterrupted[step], rel=2e-2)
+        assert loss == pytest.approx(uninterrupted[step], rel=1e-2)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

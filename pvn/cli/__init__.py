@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcom
 
 from pvn.cli.benches import Bench
 from pvn.cli.corpora import Corpus
+from pvn.cli.evaluating import Evaluate
 from pvn.cli.flying import Fly, Show
 from pvn.cli.training import Train
 
@@ -21,6 +22,7 @@ Verb = (
     | Annotated[Show, subcommand("show", prefix_name=False)]
     | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
+    | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
 )
 

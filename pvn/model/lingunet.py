@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.resnet import instance_norm
+from pvn.model.resnet import instance_norm, laid_out
 
 LEVELS = 5
 CHANNELS = 48
@@ -40,6 +40,8 @@ class _Up(nn.Module):
 
 def _filter(value: Tensor, kernel: Tensor) -> Tensor:
     """Maps (Q, O, S, S): each of maps (Q, I, S, S) through its own 1x1 filter (Q, O, I)."""
+    if value.is_contiguous():
+        return (kernel.to(value.dtype) @ value.flatten(2)).view(len(value), -1, *value.shape[2:])
     rows = value.permute(0, 2, 3, 1).flatten(1, 2)  # (Q, S*S, I), no copy for channels-last maps
     filtered = rows @ kernel.transpose(1, 2).to(rows.dtype)
     return filtered.view(len(value), *value.shape[2:], -1).permute(0, 3, 1, 2)
@@ -66,7 +68,7 @@ class LingUNet(nn.Module):
 
     def forward(self, value: Tensor, embedding: Tensor) -> Tensor:
         """Scores (Q, 2, S, S), trajectory and goal, of maps (Q, num_in, S, S) and embeddings (Q, E)."""
-        unit = functional.normalize(embedding, dim=-1)
+        unit, value = functional.normalize(embedding, dim=-1), laid_out(value)
         filtered = []
         for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):
             value = down(value)

@@ -1,0 +1,70 @@
+"""Results of systems as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from pvn.evaluation.intervals import Figure, bootstrap_difference
+from pvn.evaluation.metrics import FlightMetrics
+from pvn.evaluation.summary import Group, Summary
+
+HEADLINES = {"SR %": "sr", "mean m": "mean_distance", "median m": "median_distance"}
+OTHERS = {
+    "OSR %": "osr", "SPL": "spl", "nDTW": "ndtw", "SDTW": "sdtw", "CLS": "cls", "SEMD": "semd",
+    "loose SR": "loose_sr", "hits": "collisions_per_100m", "steps": "steps",
+}  # fmt: skip
+HUNDREDTHS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
+
+
+def _with_interval(figure: Figure) -> str:
+    return f"{figure.value:.1f} [dim]({figure.low:.1f} to {figure.high:.1f})[/dim]"
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(*headings, title=title, title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def _groups(summary: Summary) -> dict[str, Group | None]:
+    """The summary's groups by what a reader calls them."""
+    phrases: dict[str, Group | None] = {"seen phrases": summary.seen, "unseen phrases": summary.unseen}
+    lengths = {f"{words} words": group for words, group in summary.by_length.items()}
+    return phrases | dict(summary.by_manoeuvre) | lengths
+
+
+def print_results(
+    summaries: Sequence[Summary], metrics: Mapping[str, FlightMetrics], environments: Sequence[int]
+) -> None:
+    """All systems with 95% intervals; differences from the first; and how each did on what."""
+    console = Console()
+    flights = summaries[0].overall.flights
+    table = _table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
+    for summary in summaries:
+        table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
+    console.print(table)
+    first, *others = summaries
+    for other in others:
+        successes, others_successes = (metrics[summary.system].is_success for summary in (other, first))
+        more = bootstrap_difference(successes, others_successes, environments) * 100.0
+        console.print(
+            f"{other.system}, success beside {first.system} on the same flights: {more.value:+.1f} points "
+            f"({more.low:+.1f} to {more.high:+.1f})"
+        )
+    table = _table("paths and the rest (docs/metrics.md)", "system", *OTHERS)
+    for summary in summaries:
+        values = ((name, getattr(summary.overall, name).value) for name in OTHERS.values())
+        table.add_row(summary.system, *(f"{value:.{2 if name in HUNDREDTHS else 1}f}" for name, value in values))
+    console.print(table)
+    table = _table("SR % by what was said", "", "flights", *(summary.system for summary in summaries))
+    rows = [_groups(summary) for summary in summaries]
+    for name, group in rows[0].items():
+        if group is not None:
+            rates = [part.sr for row in rows if (part := row[name]) is not None]
+            written = (_with_interval(rate) if len(rows) < 3 else f"{rate.value:.1f}" for rate in rates)
+            table.add_row(name, str(group.flights), *written)
+    console.print(table)

@@ -1,0 +1,79 @@
+"""Verbs that judge: `pvn evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from pvn.cli.options import Device, print_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Fly systems over a split of a corpus and tell how well they did, with 95% intervals."""
+
+    systems: Positional[tuple[str, ...]]
+    """Who flies: stop, average, oracle, pvn, gsmn, chaplot, pvn-half-height, pvn-double-yaw-rate, or weights of an
+    agent you trained (agent.safetensors)."""
+    corpus: Path
+    """Folder of the corpus."""
+    split: Literal["train", "dev", "test"] = "dev"
+    """Which split."""
+    limit: int | None = None
+    """Only the first so many segments."""
+    device: Device = "cpu"
+    """Where to fly."""
+    runs: Path | None = None
+    """Folder of training runs, one for each system, whose agents fly instead of the package's."""
+    out: Path = Path("results")
+    """Folder for flights and figures; flights that are there are not flown again."""
+    json: bool = False
+    """Print a JSON list, one object a system, instead of tables."""
+
+    def run(self) -> None:
+        """Fly, judge, and print."""
+        import json
+
+        from pvn.app.progress import progress_bar
+        from pvn.app.results import print_results
+        from pvn.corpus.store import read_corpus
+        from pvn.evaluation.flights import fingerprint, fly_split
+        from pvn.evaluation.summary import summarise
+        from pvn.evaluation.systems import check_words, make_system
+        from pvn.world.files import replacing
+
+        if not self.systems:
+            raise ValueError("systems: got none, expected one or more, such as pvn oracle")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit: got {self.limit}, expected at least 1")
+        wanted = {self.split, "train"} if "average" in self.systems else {self.split}
+        corpus = read_corpus(self.corpus, tuple(split for split in ("train", "dev", "test") if split in wanted))
+        if self.split not in corpus.splits or not corpus[self.split]:
+            raise ValueError(f"{self.corpus}: has no segments in split {self.split}")
+        segments = corpus[self.split][: self.limit]
+        training = corpus["train"] if "train" in corpus.splits else ()
+        everyone = [make_system(name, runs=self.runs, training=training, device=self.device) for name in self.systems]
+        self.out.mkdir(parents=True, exist_ok=True)
+        summaries, measured = [], {}
+        for system in everyone:
+            check_words(system, segments)
+            stem = f"{system.name}_{self.split}" + ("" if self.limit is None else f"_{len(segments)}")
+            mark = fingerprint(segments, f"{system.mark} {self.device}", system.config)
+            with progress_bar(f"{system.name} flies", len(segments)) as watch:
+                flights = fly_split(
+                    segments, system.policy, self.out / f"{stem}.safetensors", mark,
+                    config=system.config, device=self.device, watch=watch,
+                )  # fmt: skip
+            metrics = flights.metrics(segments, system.config.altitude)
+            measured[system.name] = metrics
+            summary = summarise(system.name, self.split, metrics, segments)
+            summaries.append(summary)
+            with replacing(self.out / f"{stem}.json") as partial:
+                partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
+        if self.json:
+            print_json([summary.to_json() for summary in summaries])
+        else:
+            print_results(summaries, measured, [segment.environment for segment in segments])

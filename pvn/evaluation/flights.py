@@ -1,0 +1,117 @@
+"""Flights of a system over a split, flown many at once and kept, so that any figure can be computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pvn.corpus.flight import Policy, fly, simulator_for
+from pvn.corpus.segments import Segment
+from pvn.evaluation.metrics import FlightMetrics, measure
+from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.simulator.simulator import SimulatorConfig
+
+AT_ONCE = {"cpu": 8, "cuda": 1024}
+"""Flights in one batch, by device. A batch flies until its last flight has stopped: on a CPU small ones are best."""
+
+
+@dataclass(frozen=True)
+class Flights:
+    """N flights as they were flown, end to end, on the host."""
+
+    pose_world: Tensor
+    """Poses (P, 6) float32, field frame, before each step and after the last."""
+    action: Tensor
+    """Actions (P - N, 3) float32 of the flights' own steps."""
+    num_steps: Tensor
+    """(N,) int64; a flight has one pose more."""
+    has_stopped: Tensor
+    """(N,) bool: whether the policy itself said stop."""
+
+    def __len__(self) -> int:
+        return len(self.num_steps)
+
+    def paths(self) -> list[np.ndarray]:
+        """Positions (T + 1, 2) of each flight, field frame, metres."""
+        return [poses[:, :2].numpy() for poses in torch.split(self.pose_world, (self.num_steps + 1).tolist())]
+
+    def metrics(self, segments: Sequence[Segment], altitude: float) -> FlightMetrics:
+        """What the flights are worth; `segments` are what was flown."""
+        tasks = [segment.task for segment in segments]
+        return measure(self.paths(), self.has_stopped.numpy(), tasks, altitude=altitude)
+
+
+def _joined(parts: Sequence[Flights]) -> Flights:
+    return Flights(*(torch.cat([getattr(part, name) for part in parts]) for name in Flights.__dataclass_fields__))
+
+
+def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig, device: str) -> Flights:
+    tasks = [segment.task for segment in segments]
+    log = fly(simulator_for(tasks, device=device, config=config), tasks, policy)
+    steps = log.num_steps.cpu()
+    pose, action = log.pose_world.float().cpu(), log.action.float().cpu()
+    return Flights(
+        pose_world=torch.cat([pose[row, : count + 1] for row, count in enumerate(steps.tolist())]),
+        action=torch.cat([action[row, :count] for row, count in enumerate(steps.tolist())]),
+        num_steps=steps,
+        has_stopped=log.has_stopped.cpu(),
+    )
+
+
+def fingerprint(segments: Sequence[Segment], system: str, config: SimulatorConfig) -> Tensor:
+    """(32,) uint8: flights of the same system over the same segments have the same; others do not."""
+    digest = hashlib.sha256(f"{system} {json.dumps(str(config))}".encode())
+    for segment in segments:
+        task = segment.task
+        digest.update(f"{task.instruction} {task.start}".encode() + task.path.tobytes())
+    return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
+
+
+def read_flights(path: Path) -> tuple[Flights, Tensor]:
+    """The flights in a file, and their fingerprint."""
+    tensors = read_tensors(path)
+    names = list(Flights.__dataclass_fields__)
+    missing = [name for name in (*names, "fingerprint") if name not in tensors]
+    if missing:
+        raise ValueError(f"{path}: has no {missing[0]}, expected a file of flights; delete it and fly again")
+    return Flights(*(tensors[name] for name in names)), tensors["fingerprint"]
+
+
+def fly_split(
+    segments: Sequence[Segment],
+    policy: Policy,
+    path: Path,
+    mark: Tensor,
+    *,
+    config: SimulatorConfig = SimulatorConfig(),
+    device: str = "cpu",
+    watch: Callable[[int], None] = lambda done: None,
+) -> Flights:
+    """Fly all segments; flights go to `path` as they are flown, and those already there are not flown again.
+
+    mark: their fingerprint; flights with another one are refused.
+    """
+    parts: list[Flights] = []
+    if path.exists():
+        flown, found = read_flights(path)
+        if not torch.equal(found, mark):
+            raise ValueError(
+                f"{path}: flights of another system, corpus or split; choose another --out, or delete it to fly again"
+            )
+        parts = [flown]
+    done = sum(map(len, parts))
+    watch(done)
+    while done < len(segments):
+        parts.append(_flown(segments[done : done + AT_ONCE[device]], policy, config, device))
+        together = _joined(parts)
+        write_tensors(path, {**vars(together), "fingerprint": mark})
+        parts, done = [together], len(together)
+        watch(done)
+    return replace(parts[0])
