@@ -118,7 +118,7 @@ def _least_seconds(module: nn.Module, *values: Tensor) -> dict[str, float]:
     }
 
 
-def measure_learning(device: str, repeats: int = 20, num_segments: int = 1500) -> dict[str, Any]:
+def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) -> dict[str, Any]:
     """Milliseconds of one step of stage 1, of its parts forward and backward, and the least an H200 needs for them."""
     config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=64)
     model, shown = _lesson(num_segments if device == "cuda" else 80, config, device)
@@ -128,17 +128,18 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 1500) -
     flights = draw_batches(shown, limits, torch.Generator().manual_seed(0))[0]
     selection = select(shown, flights, sizes=limits)
     batch = take_batch(shown, selection)
-    image, grid = batch.frames.image, model.config.grid
+    image = batch.frames.image
     features = torch.randn((len(image), image.shape[1] // STRIDE, image.shape[2] // STRIDE, CHANNELS), device=to)
     features.requires_grad_()
     origin = batch.frames.origin[selection.parts()[4]]
     homography = ground_homography(batch.frames.pose_world, origin, model.config.camera)
     homography[:, :2] /= STRIDE
     empty = model.begin(limits.flights)
-    joined = model.config.grounding_channels + CHANNELS
-    maps = torch.randn((limits.predictions, grid.size, grid.size, joined), device=to)
-    maps = maps.permute(0, 3, 1, 2).requires_grad_()
-    embedding = torch.randn((limits.predictions, model.config.embedding_size), device=to)
+    # As the step itself hands them over, or they would be compiled for anew.
+    joined, size = model.config.grounding_channels + CHANNELS, model.config.grid.size
+    maps = torch.randn((limits.predictions, size, size, joined), device=to).permute(0, 3, 1, 2).requires_grad_()
+    with precision(to):
+        embedding = model.instruction(batch.tokens)[batch.frames.flight].detach().requires_grad_()
 
     def project() -> Tensor:
         return accumulate(
