@@ -159,3 +159,20 @@ def ground_homography(pose_world: Tensor, origin: Tensor, camera: Camera) -> Ten
         ],
         1,
     )
+
+
+def overhead_homography(origin: Tensor, side: float, margin: float, size_px: int) -> Tensor:
+    """Matrices (B, 3, 3) that take ground points (x, y, 1) of map frames to pixels (u, v, 1) of views straight down.
+
+    origin (B, 3): the poses x, y, yaw whose map frames these are, in a square field of `side` metres; the views are
+    size_px pixels wide, north up, and show `margin` metres around the field.
+    """
+    scale = size_px / (side + 2 * margin)
+    x, y, cos, sin = origin[:, 0], origin[:, 1], origin[:, 2].cos(), origin[:, 2].sin()
+    zero, one = torch.zeros_like(x), torch.ones_like(x)
+    rows = [
+        [cos * scale, -sin * scale, (x + margin) * scale],
+        [-sin * scale, -cos * scale, (side + margin - y) * scale],
+        [zero, zero, one],
+    ]
+    return torch.stack([torch.stack(row, -1) for row in rows], 1)

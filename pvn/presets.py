@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.imitation import ImitationConfig
 from pvn.learning.stage1 import Stage1Config
@@ -30,6 +32,38 @@ def smoke() -> Recipe:
         camera=Camera(width=64, height=36),
         min_count=2,
     )  # fmt: skip
+
+
+def no_aux(recipe: Recipe) -> Recipe:
+    """Without auxiliary losses (paper: PVN no aux)."""
+    losses = replace(recipe.stage1.losses, landmark_weight=0.0, grounded_weight=0.0, mentioned_weight=0.0)
+    return replace(recipe, name=f"{recipe.name}, no aux", stage1=replace(recipe.stage1, losses=losses, word_steps=0))
+
+
+def no_goal(recipe: Recipe) -> Recipe:
+    """Flown by the trajectory's distribution alone (paper: PVN no d^g)."""
+    return replace(recipe, name=f"{recipe.name}, no goal", execution=replace(recipe.execution, uses_goal=False))
+
+
+def no_dagger(recipe: Recipe) -> Recipe:
+    """The second stage learns from the oracle's flights alone (paper: PVN no DAgger), all of them."""
+    stage2 = replace(recipe.stage2, num_iterations=0, pretrain_flights=5 * recipe.stage2.pretrain_flights)
+    return replace(recipe, name=f"{recipe.name}, no DAgger", stage2=stage2)
+
+
+def no_instruction(recipe: Recipe) -> Recipe:
+    """Nothing is read (paper: PVN no u); what it would have said is not asked for either."""
+    losses = replace(recipe.stage1.losses, grounded_weight=0.0, mentioned_weight=0.0)
+    stage1 = replace(recipe.stage1, losses=losses, word_steps=0)
+    return replace(recipe, name=f"{recipe.name}, no instruction", stage1=stage1, uses_instruction=False)
+
+
+def full_observation(recipe: Recipe) -> Recipe:
+    """The field is seen from above (paper: PVN full obs), as often as the camera's pictures are; one is as many pixels as
+    seven of them.
+    """
+    stage1 = replace(recipe.stage1, frames_per_batch=max(recipe.stage1.frames_per_batch // 8, 8))
+    return replace(recipe, name=f"{recipe.name}, full observation", stage1=stage1, overhead_px=2 * recipe.camera.width)
 
 
 def paper_baseline() -> ImitationConfig:

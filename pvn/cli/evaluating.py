@@ -16,8 +16,9 @@ class Evaluate:
     """Fly systems over a split of a corpus and tell how well they did, with 95% intervals."""
 
     systems: Positional[tuple[str, ...]]
-    """Who flies: stop, average, oracle, pvn, gsmn, chaplot, pvn-half-height, pvn-double-yaw-rate, or weights of an
-    agent you trained (agent.safetensors)."""
+    """Who flies: stop, average, oracle, pvn, gsmn, chaplot, pvn-no-aux, pvn-no-goal, pvn-no-dagger, pvn-no-instruction,
+    pvn-full-observation, pvn-ideal-act, pvn-half-height, pvn-double-yaw-rate, or weights of an agent you trained
+    (agent.safetensors)."""
     corpus: Path
     """Folder of the corpus."""
     split: Literal["train", "dev", "test"] = "dev"

@@ -21,8 +21,11 @@ class Train:
     """Folder of the corpus."""
     out: Path
     """Folder for checkpoints, logs and the agent."""
-    system: Literal["pvn", "gsmn", "chaplot"] = "pvn"
-    """Which agent: pvn, or one of the two learned baselines of the paper's table."""
+    system: Literal[
+        "pvn", "gsmn", "chaplot", "pvn-no-aux", "pvn-no-goal", "pvn-no-dagger", "pvn-no-instruction",
+        "pvn-full-observation",
+    ] = "pvn"  # fmt: skip
+    """Which agent: pvn, one of the two learned baselines of the paper's table, or one of its ablations."""
     preset: Literal["paper", "smoke"] = "paper"
     """Which recipe: paper wants a GPU, smoke takes minutes on a CPU."""
     stage: Literal["1", "2", "all"] = "all"
@@ -34,7 +37,7 @@ class Train:
 
     def _begun(self) -> list[str]:
         """Names of the checkpoints that such a run writes."""
-        if self.system != "pvn":
+        if self.system in ("gsmn", "chaplot"):
             return ["imitation_training.safetensors", "dagger_training.safetensors"]
         stages = ("1", "2") if self.stage == "all" else (self.stage,)
         return [f"stage{stage}_training.safetensors" for stage in stages]
@@ -46,8 +49,13 @@ class Train:
         from pvn.learning.training import train
 
         is_paper, out = self.preset == "paper", self.out
-        if self.system == "pvn":
+        if self.system not in ("gsmn", "chaplot"):
+            changes = {
+                "pvn-no-aux": presets.no_aux, "pvn-no-goal": presets.no_goal, "pvn-no-dagger": presets.no_dagger,
+                "pvn-no-instruction": presets.no_instruction, "pvn-full-observation": presets.full_observation,
+            }  # fmt: skip
             recipe = presets.paper() if is_paper else presets.smoke()
+            recipe = changes[self.system](recipe) if self.system in changes else recipe
             train(corpus, recipe, out, stage=self.stage, device=self.device, is_resumed=self.resume, watch=watch)
         else:
             config = presets.paper_baseline() if is_paper else presets.smoke_baseline()
@@ -63,9 +71,9 @@ class Train:
         from pvn.learning import parallel
 
         parallel.join_others(self.device)
-        if self.system != "pvn" and self.stage != "all":
+        if self.system in ("gsmn", "chaplot") and self.stage != "all":
             raise ValueError(f"stage: got {self.stage!r}, expected all: {self.system} has no stages")
-        if self.system != "pvn" and parallel.num_processes() > 1:
+        if self.system in ("gsmn", "chaplot") and parallel.num_processes() > 1:
             raise ValueError(
                 f"system: got {self.system!r} in several processes, expected pvn; start one without torchrun"
             )

@@ -17,14 +17,16 @@ from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent
 from pvn.model.gsmn import GSMN
-from pvn.model.pvn import PVN
+from pvn.model.pvn import PVN, IdealAct
 from pvn.simulator.simulator import SimulatorConfig
 
 TRIVIAL = ("stop", "average", "oracle")
-LEARNED = ("pvn", "gsmn", "chaplot")
-CHANGED = ("pvn-half-height", "pvn-double-yaw-rate")
-"""PVN as it is, in a world that is not as it was trained in (paper)."""
-SYSTEMS = (*TRIVIAL, *LEARNED, *CHANGED)
+ABLATIONS = ("pvn-no-aux", "pvn-no-goal", "pvn-no-dagger", "pvn-no-instruction", "pvn-full-observation")
+TRAINED = ("pvn", "gsmn", "chaplot", *ABLATIONS)
+"""Those that have weights of their own."""
+CHANGED = ("pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate")
+"""PVN's weights with an ideal second stage, or in a world that is not as it was trained in (paper)."""
+SYSTEMS = (*TRIVIAL, *TRAINED, *CHANGED)
 
 MOST_UNKNOWN = 0.2
 """Share of unknown words above which an agent and a corpus do not belong together."""
@@ -75,7 +77,10 @@ def _learned(name: str, path: Path, device: str) -> System:
 
 def _changed(name: str, system: System) -> System:
     """The system where the world is another."""
+    config = system.config
     match name:
+        case "pvn-ideal-act":
+            system = replace(system, policy=IdealAct(system.policy))
         case "pvn-half-height":
             config = replace(system.config, altitude=system.config.altitude / 2)
         case _:
@@ -86,7 +91,7 @@ def _changed(name: str, system: System) -> System:
                 agent.visitation, agent.execution, agent.vocabulary, plan_every=agent.plan_every, simulator=config
             )
             system = replace(system, policy=policy)
-    return replace(system, name=name, config=config)
+    return replace(system, name=name, config=config, mark=f"{name} {system.mark}")
 
 
 def make_system(
@@ -104,7 +109,7 @@ def make_system(
             return System(name, pilot, blind, str(pilot))
         case _ if name in CHANGED:
             return _changed(name, _learned("pvn", _weights("pvn", runs), device))
-        case _ if name in LEARNED:
+        case _ if name in TRAINED:
             return _learned(name, _weights(name, runs), device)
         case _ if name.endswith(".safetensors"):
             return _learned(Path(name).parent.name or "agent", Path(name), device)

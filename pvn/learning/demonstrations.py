@@ -17,10 +17,11 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
+from pvn.model.visitation import OVERHEAD_MARGIN
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
-from pvn.world.task import Task, distinct_layouts
+from pvn.world.task import HORIZON, Task, distinct_layouts
 
 POINT_EVERY = 0.75
 """Distance between the points of a path from which its distribution is made, metres."""
@@ -58,6 +59,8 @@ class Demonstrations:
     """(E, 32, 2): where each field's landmarks stand."""
     landmark_class: Tensor
     """(E, 32) int64: their classes, -1 where there is none."""
+    overhead_px: int | None
+    """Edge of the views from above that are seen instead of the camera's pictures; None: the camera's."""
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -110,8 +113,13 @@ def demonstrate(
     frame_every: int = 1,
     device: str | torch.device = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
+    overhead_px: int | None = None,
 ) -> Demonstrations:
-    """Fly the oracle over all tasks at once and keep where it was, every `frame_every` steps."""
+    """Fly the oracle over all tasks at once and keep where it was, every `frame_every` steps.
+
+    overhead_px: show the field from above instead, so many pixels wide, once at the start of each flight.
+    """
+    frame_every = frame_every if overhead_px is None else HORIZON
     layouts, fields = distinct_layouts(tasks)
     blind = Simulator(layouts, len(tasks), field_index=fields, device=device, config=replace(config, quality="none"))
     log = fly(blind, tasks, Oracle(simulator=config))
@@ -140,6 +148,7 @@ def demonstrate(
         mentioned=torch.from_numpy(mentioned).to(to),
         landmark_place=place.to(to),
         landmark_class=kind.to(to),
+        overhead_px=overhead_px,
     )
 
 
@@ -223,9 +232,18 @@ class Batch:
     """(Q,) bool: predictions that are not there to fill the batch up."""
 
 
-def _visible(simulator: Simulator, pose_world: Tensor, field: Tensor) -> Tensor:
+def _pictures(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
+    """Pictures (K, H, W, 3) uint8 from poses (K, 6) in fields (K,), or from above."""
+    if shown.overhead_px is not None:
+        return shown.simulator.look_down(field, shown.overhead_px, OVERHEAD_MARGIN)
+    return shown.simulator.look(pose_world, field)
+
+
+def _visible(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
     """Which (K, 32) of a field's landmarks are in pictures from poses (K, 6) in fields (K,), and not hidden."""
-    seen = simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
+    if shown.overhead_px is not None:
+        return shown.landmark_class[field] >= 0
+    seen = shown.simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
     counts = torch.zeros((len(seen), MAX_LANDMARKS + 1), dtype=torch.int32, device=seen.device)
     counts.scatter_add_(1, seen, torch.ones_like(seen, dtype=torch.int32))
     return counts[:, 1:] >= LEAST_PIXELS
@@ -300,7 +318,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
     return Batch(
         frames=Frames(
-            image=shown.simulator.look(pose, field[flight]),
+            image=_pictures(shown, pose, field[flight]),
             pose_world=pose,
             origin=origin,
             first_frame=first_frame,
@@ -313,7 +331,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
         landmark_map=to_map(shown.landmark_place[field], origin),
         landmark_class=shown.landmark_class[field],
         action=shown.action[frame[planned]],
-        is_visible=_visible(shown.simulator, pose[planned], field[asked]),
+        is_visible=_visible(shown, pose[planned], field[asked]),
         mentioned=shown.mentioned[flights],
         is_counted=torch.arange(len(asked), device=asked.device) < count,
     )

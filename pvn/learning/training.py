@@ -40,6 +40,9 @@ class Recipe:
     execution: ExecutionConfig = ExecutionConfig()
     grid: MapGrid = MapGrid()
     camera: Camera = Camera()
+    uses_instruction: bool = True
+    overhead_px: int | None = None
+    """See `VisitationConfig`."""
     plan_every: int = 6
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
@@ -68,7 +71,7 @@ def _train_first(
         tasks = [segment.task for segment in corpus[split]][:count]
         return demonstrate(
             tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
-            config=SimulatorConfig(camera=recipe.camera),
+            config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
     shown = show("train", None, config.frame_every)
@@ -111,7 +114,12 @@ def train(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
     )
     torch.manual_seed(recipe.stage1.seed)
-    model = VisitationModel(VisitationConfig(num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera))
+    model = VisitationModel(
+        VisitationConfig(
+            num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera,
+            uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px,
+        )
+    )  # fmt: skip
     pilot = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
     figures: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"

@@ -27,6 +27,7 @@ from pvn.model.mapping import (
     lay_on_ground,
     look_around,
     one_frame_each,
+    seen_from_poses,
 )
 from pvn.model.pvn import pose_in_map, to_action
 from pvn.model.resnet import CHANNELS, Block, ResNet, instance_norm
@@ -171,7 +172,9 @@ class GSMNModel(nn.Module):
     def see(self, frames: Frames, memory: SemanticMemory) -> SemanticMemory:
         """Memory (Q rows) after the frames that are followed by a decision."""
         features = in_chunks(self.resnet, self.frames_at_once, frames.image)
-        return lay_on_ground(features, frames, memory, self.places, self.config.leak, self.config.camera)
+        return lay_on_ground(
+            features, frames, seen_from_poses(frames, self.config.camera), memory, self.places, self.config.leak
+        )
 
     def decide(self, memory: SemanticMemory, pose_map: Tensor, embedding: Tensor) -> Decision:
         """What to do at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""

@@ -77,18 +77,24 @@ def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor
     return torch.cat([function(*part) for part in parts])[:count]
 
 
+def seen_from_poses(frames: Frames, camera: Camera) -> Tensor:
+    """Matrices (K, 3, 3) from ground points of the frames' flights' map frames to the frames' pixels."""
+    return ground_homography(frames.pose_world, frames.of_flights(frames.origin), camera)
+
+
 def lay_on_ground(
-    features: Tensor, frames: Frames, memory: SemanticMemory, places: Tensor, leak: float, camera: Camera
+    features: Tensor, frames: Frames, homography: Tensor, memory: SemanticMemory, places: Tensor, leak: float
 ) -> SemanticMemory:
     """Memory (Q rows) after the frames that are followed by a prediction.
 
-    features (K, 32, H, W) of the frames' pictures; places (S * S, 2): the cells' ground points, map frame.
+    features (K, 32, H, W) of the frames' pictures; homography (K, 3, 3): ground points of their flights' map frames to
+    pixels; places (S * S, 2): the cells' ground points, map frame.
     """
     features = features.permute(0, 2, 3, 1).float().contiguous()
-    homography = ground_homography(frames.pose_world, frames.of_flights(frames.origin), camera)
-    homography[:, :2] /= STRIDE  # from pixels to features
+    scale = homography.new_ones((3, 1))
+    scale[:2] /= STRIDE  # from pixels to features
     value, is_known = accumulate(
-        features, homography.flatten(1).float(), frames.first_frame, frames.row, len(frames.flight),
+        features, (homography * scale).flatten(1).float(), frames.first_frame, frames.row, len(frames.flight),
         places, leak, memory.value, memory.is_known,
     )  # fmt: skip
     return SemanticMemory(value, is_known)

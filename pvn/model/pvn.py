@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from pvn.corpus.flight import simulator_for
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import SemanticMemory, one_frame_each
-from pvn.model.visitation import Visitation, VisitationModel
+from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationModel
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -66,12 +67,18 @@ class PVN:
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Read the instructions; nothing is seen yet."""
+        """Read the instructions; nothing is seen yet, or all of it by an agent that is shown the field from above."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
+        origin = torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device)
+        semantic, across = self.visitation.begin(len(tasks)), self.visitation.config.overhead_px
+        if across is not None:
+            image = simulator_for(tasks, device=device).top_down(across, OVERHEAD_MARGIN)
+            still = torch.zeros((len(tasks), 6), device=device)  # a view from above is from no pose
+            semantic = self.visitation.see(one_frame_each(image, still, origin), semantic)
         return PVNMemory(
-            origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device),
-            embedding=self.visitation.instruction(tokens),
-            semantic=self.visitation.begin(len(tasks)),
+            origin=origin,
+            embedding=self.visitation.read(tokens),
+            semantic=semantic,
             visitation=None,
             output=None,
             step=0,
@@ -80,9 +87,10 @@ class PVN:
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
         """Map what is seen, predict if it is time, and follow the last prediction."""
-        frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
-        semantic = self.visitation.see(frames, memory.semantic)
-        visitation = memory.visitation
+        semantic, visitation = memory.semantic, memory.visitation
+        if self.visitation.config.overhead_px is None:
+            frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
+            semantic = self.visitation.see(frames, semantic)
         if visitation is None or memory.step % self.plan_every == 0:
             visitation = self.visitation.predict(semantic, memory.embedding)
         pose = pose_in_map(observation.pose_world, memory.origin)
@@ -90,3 +98,35 @@ class PVN:
         action = to_action(output, self.execution.config.stop_threshold, self.simulator)
         memory = replace(memory, semantic=semantic, visitation=visitation, output=output, step=memory.step + 1)
         return action, memory
+
+
+STOP_WITHIN = 0.5
+"""Metres from where it is going at which an ideal pilot says stop; braking takes it on a little."""
+
+
+class IdealAct:
+    """PVN whose second stage is ideal: it flies straight to the most likely goal and stops there (paper: ideal Act)."""
+
+    def __init__(self, agent: PVN) -> None:
+        self.agent, self.vocabulary = agent, agent.vocabulary
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+        """As PVN begins."""
+        return self.agent.begin(tasks, device)
+
+    @torch.inference_mode()
+    def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
+        """Map and predict as PVN does; turn to the most likely goal and fly there."""
+        _, memory = self.agent.act(observation, memory)
+        assert memory.visitation is not None
+        model, simulator = self.agent.visitation, self.agent.simulator
+        goal = model.places[memory.visitation.log_probability[:, GOAL].flatten(1).argmax(1)]
+        pose = pose_in_map(observation.pose_world, memory.origin)
+        off = goal - pose[:, :2]
+        distance = off.norm(dim=-1)
+        bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose[:, 2])
+        stop = distance < STOP_WITHIN + simulator.max_speed * 0.1
+        turn = (bearing / simulator.step_seconds).clamp(-simulator.max_yaw_rate, simulator.max_yaw_rate)
+        # It slows down to turn, and before the goal, so as not to fly over it.
+        speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
+        return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory

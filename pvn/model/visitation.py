@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pvn.geometry import Camera, MapGrid
+from pvn.corpus.vocabulary import PADDING
+from pvn.geometry import Camera, MapGrid, overhead_homography
 from pvn.model.instruction import InstructionEncoder
 from pvn.model.lingunet import LingUNet
 from pvn.model.mapping import (
@@ -22,10 +23,14 @@ from pvn.model.mapping import (
     grounding_layer,
     in_chunks,
     lay_on_ground,
+    seen_from_poses,
 )
 from pvn.model.resnet import CHANNELS, ResNet
+from pvn.world.layout import FIELD_SIZE
 
 TRAJECTORY, GOAL = 0, 1
+OVERHEAD_MARGIN = 1.0
+"""Metres around the field that a view from above shows, which has the fences in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,11 @@ class VisitationConfig:
     """Share of a new sight in what a cell remembers (authors' code); the first sight is copied."""
     grid: MapGrid = MapGrid()
     camera: Camera = Camera()
+    uses_instruction: bool = True
+    """Whether the instruction is read; without it: the paper's "no u"."""
+    overhead_px: int | None = None
+    """Edge of a view from above, pixels, that shows the whole field at once instead of the camera's pictures: the
+    paper's full observation; None: the camera's."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +107,23 @@ class VisitationModel(nn.Module):
 
     def see(self, frames: Frames, memory: SemanticMemory) -> SemanticMemory:
         """Memory (Q rows) after the frames that are followed by a prediction."""
-        camera, (height, width) = self.config.camera, frames.image.shape[1:3]
-        if (height, width) != (camera.height, camera.width):
+        camera, across = self.config.camera, self.config.overhead_px
+        expected = (camera.height, camera.width) if across is None else (across, across)
+        if tuple(frames.image.shape[1:3]) != expected:
             raise ValueError(
-                f"picture: got {width}x{height} pixels, expected {camera.width}x{camera.height}, which the agent was "
-                "trained with; make the simulator with the agent's camera"
+                f"picture: got {frames.image.shape[2]}x{frames.image.shape[1]} pixels, expected "
+                f"{expected[1]}x{expected[0]}, which the agent was trained with; make the simulator with its camera"
             )
+        if across is None:
+            homography = seen_from_poses(frames, camera)
+        else:
+            homography = overhead_homography(frames.of_flights(frames.origin), FIELD_SIZE, OVERHEAD_MARGIN, across)
         features = in_chunks(self.resnet, self.frames_at_once, frames.image)
-        return lay_on_ground(features, frames, memory, self.places, self.config.leak, camera)
+        return lay_on_ground(features, frames, homography, memory, self.places, self.config.leak)
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """Embeddings (B, E) of instructions of word ids (B, N)."""
+        return self.instruction(tokens if self.config.uses_instruction else torch.full_like(tokens, PADDING))  # type: ignore[no-any-return]
 
     def predict(self, memory: SemanticMemory, embedding: Tensor) -> Visitation:
         """Distributions for Q memories and embeddings (Q, E)."""
@@ -124,4 +143,4 @@ class VisitationModel(nn.Module):
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:
         """Predictions for whole flights with instructions of word ids (B, N)."""
         memory = self.see(frames, self.begin(len(frames.origin)))
-        return self.predict(memory, self.instruction(tokens)[frames.flight])
+        return self.predict(memory, self.read(tokens)[frames.flight])

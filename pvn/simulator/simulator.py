@@ -7,12 +7,12 @@ observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -120,6 +120,12 @@ def _device_functions(device: torch.device) -> Any:
             return cuda
         case other:
             raise ValueError(f'device: got "{other}", expected "cpu" or "cuda"')
+
+
+@functools.lru_cache(maxsize=16)
+def _overhead_camera(size_px: int, margin: float, device: torch.device) -> Tensor:
+    """A camera (18,) above a field; sent to a device once, which would be waited for."""
+    return torch.from_numpy(from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)).to(device)
 
 
 class Simulator:
@@ -332,10 +338,13 @@ class Simulator:
         self._functions.measure(cameras, self._traced, field_index, self._num_solids, depth, seen)
         return seen
 
+    def look_down(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
+        """Views straight down (K, S, S, 3) uint8 on fields (K,) and `margin` metres around them, north up."""
+        cameras = _overhead_camera(size_px, margin, self.device).repeat(len(field_index), 1)
+        image = torch.empty((len(field_index), size_px, size_px, 3), dtype=torch.uint8, device=self.device)
+        self._functions.paint(cameras, self._traced, field_index, self._num_solids, True, image)
+        return image
+
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
         """Views straight down (B, S, S, 3) uint8 on each flight's field and `margin` metres around it, north up."""
-        row = from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)
-        cameras = torch.from_numpy(np.tile(row, (self.num_flights, 1))).to(self.device)
-        image = torch.empty((self.num_flights, size_px, size_px, 3), dtype=torch.uint8, device=self.device)
-        self._functions.paint(cameras, self._traced, self.field_index, self._num_solids, True, image)
-        return image
+        return self.look_down(self.field_index, size_px, margin)

@@ -1,0 +1,124 @@
+"""Systems of the results table: ablations leave out what they say, and the changed worlds are changed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pvn import presets
+from pvn.corpus.alignment import align
+from pvn.corpus.banks import bundled_banks
+from pvn.corpus.flight import fly, simulator_for
+from pvn.corpus.meadow import make_meadow
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, make_system
+from pvn.geometry import overhead_homography
+from pvn.learning.agent import load_agent, shipped_agent
+from pvn.learning.demonstrations import demonstrate, select, take_batch
+from pvn.learning.training import train
+from pvn.model.mapping import one_frame_each
+from pvn.model.pvn import IdealAct
+from pvn.model.visitation import GOAL, VisitationConfig, VisitationModel
+from pvn.simulator.simulator import SimulatorConfig
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return make_meadow(bundled_banks(), size=60, seed=3)
+
+
+@pytest.fixture(scope="module")
+def tasks(corpus):
+    return [segment.task for segment in corpus["dev"]][:6]
+
+
+def test_a_ground_point_is_where_it_belongs_in_a_view_from_above():
+    origin = torch.tensor([[10.0, 20.0, 0.5]])
+    point_map = torch.tensor([3.0, -2.0, 1.0])
+    east = 10.0 + 3.0 * torch.tensor(0.5).cos() + 2.0 * torch.tensor(0.5).sin()
+    north = 20.0 + 3.0 * torch.tensor(0.5).sin() - 2.0 * torch.tensor(0.5).cos()
+    column, row, depth = overhead_homography(origin, side=50.0, margin=1.0, size_px=104)[0] @ point_map
+    assert depth == 1.0
+    assert column == pytest.approx(float(2 * (east + 1)), abs=1e-4)
+    assert row == pytest.approx(float(2 * (51 - north)), abs=1e-4)
+
+
+def test_an_agent_that_is_shown_the_field_from_above_knows_all_of_it_and_nothing_else(tasks):
+    model = VisitationModel(VisitationConfig(num_words=10, overhead_px=64)).eval()
+    image = simulator_for(tasks).top_down(64, 1.0)
+    origin = torch.tensor([task.start for task in tasks])
+    memory = model.see(one_frame_each(image, torch.zeros((len(tasks), 6)), origin), model.begin(len(tasks)))
+    for is_known, (x, y, yaw) in zip(memory.is_known, origin, strict=True):
+        east = x + model.places[:, 0] * yaw.cos() - model.places[:, 1] * yaw.sin()
+        north = y + model.places[:, 0] * yaw.sin() + model.places[:, 1] * yaw.cos()
+        is_inside = (east > -1) & (east < 51) & (north > -1) & (north < 51)
+        assert torch.equal(is_known, is_inside)
+
+
+def test_views_from_above_are_one_a_flight_and_every_landmark_in_them_is_visible(corpus):
+    vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in corpus["train"]), min_count=1)
+    tasks = [segment.task for segment in corpus["train"]][:4]
+    shown = demonstrate(tasks, vocabulary, align(corpus["train"], vocabulary), overhead_px=32)
+    batch = take_batch(shown, select(shown, torch.arange(4)))
+    assert batch.frames.image.shape == (4, 32, 32, 3)
+    assert batch.is_visible.sum(1).tolist() == [len(task.layout.landmarks) for task in tasks]
+
+
+def test_without_its_instruction_an_agent_reads_the_same_into_every_sentence():
+    deaf = VisitationModel(VisitationConfig(num_words=10, uses_instruction=False))
+    hearing = VisitationModel(VisitationConfig(num_words=10))
+    sentences = torch.tensor([[3, 4, 5], [6, 7, 0]])
+    one, other = deaf.read(sentences)
+    assert torch.equal(one, other)
+    one, other = hearing.read(sentences)
+    assert not torch.equal(one, other)
+
+
+def test_an_ideal_pilot_stops_at_the_most_likely_goal(tasks):
+    agent = IdealAct(shipped_agent())
+    memories = []
+    log = fly(
+        simulator_for(tasks), tasks, agent, horizon=45, watch=lambda step, seen, did, memory: memories.append(memory)
+    )
+    for flight in log.has_stopped.nonzero()[:, 0].tolist():
+        last = memories[int(log.num_steps[flight]) - 1]
+        cell = last.visitation.log_probability[flight, GOAL].argmax()
+        x, y, yaw = last.origin[flight]
+        forward, left = agent.agent.visitation.places[cell]
+        goal = torch.stack([x + forward * yaw.cos() - left * yaw.sin(), y + forward * yaw.sin() + left * yaw.cos()])
+        assert float((log.end_world[flight] - goal).norm()) < 2.0
+    assert log.has_stopped.sum() >= 3
+
+
+def test_average_is_the_oracles_average(corpus):
+    pilot = average_pilot(corpus["train"])
+    assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24
+
+
+def test_changed_worlds_are_changed_and_keep_the_weights():
+    plain, half, fast = (make_system(name) for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"))
+    assert half.config.altitude == plain.config.altitude / 2
+    assert fast.config.max_yaw_rate == fast.policy.simulator.max_yaw_rate == 2 * plain.config.max_yaw_rate
+    assert len({make_system(name).mark for name in ("pvn", *CHANGED)}) == 4
+
+
+@pytest.mark.parametrize("change", ["no_aux", "no_goal", "no_dagger", "no_instruction", "full_observation"])
+def test_every_ablation_trains_and_flies(change, corpus, tasks, tmp_path):
+    recipe = getattr(presets, change)(presets.smoke())
+    recipe = replace(
+        recipe,
+        stage1=replace(recipe.stage1, num_epochs=1, word_steps=0, frames_per_batch=8, measured_flights=3),
+        stage2=replace(recipe.stage2, pretrain_flights=6, num_iterations=min(recipe.stage2.num_iterations, 1)),
+    )
+    small = replace(corpus, splits={"train": corpus["train"][:8], "dev": corpus["dev"][:3]})
+    train(small, recipe, tmp_path)
+    agent = load_agent(tmp_path / "agent.safetensors")
+    config = SimulatorConfig(camera=recipe.camera)
+    log = fly(simulator_for(tasks[:2], config=config), tasks[:2], agent, horizon=3)
+    assert log.pose_world.isfinite().all()
+
+
+def test_a_system_without_weights_says_how_to_get_them(tmp_path):
+    with pytest.raises(FileNotFoundError, match="pvn train --system pvn-no-aux"):
+        make_system("pvn-no-aux", runs=tmp_path)
+    assert "pvn-no-aux" in TRAINED
