@@ -59,9 +59,7 @@ def no_instruction(recipe: Recipe) -> Recipe:
 
 
 def full_observation(recipe: Recipe) -> Recipe:
-    """The field is seen from above (paper: PVN full obs), as often as the camera's pictures are; one is as many pixels as
-    seven of them.
-    """
+    """The field is seen from above, once a flight (paper: PVN full obs); batches are of as many flights."""
     stage1 = replace(recipe.stage1, frames_per_batch=max(recipe.stage1.frames_per_batch // 8, 8))
     return replace(recipe, name=f"{recipe.name}, full observation", stage1=stage1, overhead_px=2 * recipe.camera.width)
 
