@@ -96,7 +96,7 @@ class Evaluate:
 
     def _judge(self, system: System, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
         """Fly a PVN once more, judge its predictions, and write report and picture."""
-        from pvn.app.foresight import draw_calibration
+        from pvn.app.foresight import draw_judgement
         from pvn.app.progress import progress_bar
         from pvn.evaluation.predictions import fly_with_predictions, judge
         from pvn.learning.checkpoint import write_json
@@ -109,5 +109,6 @@ class Evaluate:
         environments = [segment.environment for segment in segments]
         report = {"system": system.name, "split": self.split, **judgement.to_json(environments)}
         write_json(self.out / f"bound_{stem}.json", report)
-        draw_calibration(self.out / f"calibration_{stem}.png", judgement, f"{system.name}, {self.split}")
+        title = f"{system.name}, {len(segments):,} flights of split {self.split}"
+        draw_judgement(self.out / f"calibration_{stem}.png", judgement, title)
         return report

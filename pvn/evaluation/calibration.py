@@ -75,8 +75,7 @@ def credible_levels(probability: Tensor, goal_map: Tensor, grid: MapGrid) -> Cre
     above = (probability.double() * (probability > own)).sum((1, 2))
     level = (probability.double() * (probability >= own)).sum((1, 2))
     # All mass is likelier than a place the distribution does not know.
-    above, level = (torch.where(is_on_map, mass, 1.0).clamp(max=1.0).numpy() for mass in (above, level))
-    return CredibleLevels(above, level)
+    return CredibleLevels(*(torch.where(is_on_map, mass, 1.0).clamp(max=1.0).numpy() for mass in (above, level)))
 
 
 def calibration(levels: CredibleLevels) -> Calibration:
