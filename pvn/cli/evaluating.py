@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tyro.conf import Positional
 
 from pvn.cli.options import Device, print_json
+
+if TYPE_CHECKING:
+    from pvn.corpus.segments import Segment
+    from pvn.evaluation.systems import System
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,9 @@ class Evaluate:
     """Folder of training runs, one for each system, whose agents fly instead of the package's."""
     out: Path = Path("results")
     """Folder for flights and figures; flights that are there are not flown again."""
+    bound: bool = False
+    """Also judge what PVN predicts: the paper's bound on what is lost, and the calibration of its goals. Flies
+    once more."""
     json: bool = False
     """Print a JSON list, one object a system, instead of tables."""
 
@@ -38,12 +46,13 @@ class Evaluate:
         """Fly, judge, and print."""
         import json
 
+        from pvn.app.foresight import print_bound
         from pvn.app.progress import progress_bar
         from pvn.app.results import print_results
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import fingerprint, fly_split
         from pvn.evaluation.summary import summarise
-        from pvn.evaluation.systems import check_words, make_system
+        from pvn.evaluation.systems import check_predicts, check_words, make_system
         from pvn.world.files import replacing
 
         if not self.systems:
@@ -57,8 +66,10 @@ class Evaluate:
         segments = corpus[self.split][: self.limit]
         training = corpus["train"] if "train" in corpus.splits else ()
         everyone = [make_system(name, runs=self.runs, training=training, device=self.device) for name in self.systems]
+        if self.bound:
+            check_predicts(everyone)
         self.out.mkdir(parents=True, exist_ok=True)
-        summaries, measured = [], {}
+        summaries, measured, judged = [], {}, []
         for system in everyone:
             check_words(system, segments)
             stem = f"{system.name}_{self.split}" + ("" if self.limit is None else f"_{len(segments)}")
@@ -74,7 +85,31 @@ class Evaluate:
             summaries.append(summary)
             with replacing(self.out / f"{stem}.json") as partial:
                 partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
+            if self.bound:
+                judged.append(self._judge(system, segments, stem))
         if self.json:
-            print_json([summary.to_json() for summary in summaries])
+            reports = [summary.to_json() for summary in summaries]
+            print_json([{**one, "bound": two} for one, two in zip(reports, judged, strict=True)] if judged else reports)
         else:
             print_results(summaries, measured, [segment.environment for segment in segments])
+            for report in judged:
+                print_bound(report)
+
+    def _judge(self, system: System, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
+        """Fly a PVN once more, judge its predictions, and write report and picture."""
+        from pvn.app.foresight import draw_judgement
+        from pvn.app.progress import progress_bar
+        from pvn.evaluation.predictions import fly_with_predictions, judge
+        from pvn.learning.checkpoint import write_json
+
+        with progress_bar(f"{system.name} predicts", len(segments)) as watch:
+            predictions = fly_with_predictions(
+                segments, system.policy, config=system.config, device=self.device, watch=watch
+            )
+        judgement = judge(predictions, segments, system.policy.visitation.config.grid)
+        environments = [segment.environment for segment in segments]
+        report = {"system": system.name, "split": self.split, **judgement.to_json(environments)}
+        write_json(self.out / f"bound_{stem}.json", report)
+        title = f"{system.name}, {len(segments):,} flights of split {self.split}"
+        draw_judgement(self.out / f"calibration_{stem}.png", judgement, title)
+        return report

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.corpus.flight import Policy, fly, simulator_for
+from pvn.corpus.flight import FlightLog, Policy, fly, simulator_for
 from pvn.corpus.segments import Segment
 from pvn.evaluation.metrics import FlightMetrics, measure
 from pvn.learning.checkpoint import read_tensors, write_tensors
@@ -48,13 +48,13 @@ class Flights:
         return measure(self.paths(), self.has_stopped.numpy(), tasks, altitude=altitude)
 
 
-def _joined(parts: Sequence[Flights]) -> Flights:
+def joined(parts: Sequence[Flights]) -> Flights:
+    """All flights of all parts, in order."""
     return Flights(*(torch.cat([getattr(part, name) for part in parts]) for name in Flights.__dataclass_fields__))
 
 
-def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig, device: str) -> Flights:
-    tasks = [segment.task for segment in segments]
-    log = fly(simulator_for(tasks, device=device, config=config), tasks, policy)
+def flights_of(log: FlightLog) -> Flights:
+    """The flights of a log, without what it repeats after their ends."""
     steps = log.num_steps.cpu()
     pose, action = log.pose_world.float().cpu(), log.action.float().cpu()
     return Flights(
@@ -63,6 +63,11 @@ def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig,
         num_steps=steps,
         has_stopped=log.has_stopped.cpu(),
     )
+
+
+def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig, device: str) -> Flights:
+    tasks = [segment.task for segment in segments]
+    return flights_of(fly(simulator_for(tasks, device=device, config=config), tasks, policy))
 
 
 def fingerprint(segments: Sequence[Segment], system: str, config: SimulatorConfig) -> Tensor:
@@ -110,7 +115,7 @@ def fly_split(
     watch(done)
     while done < len(segments):
         parts.append(_flown(segments[done : done + AT_ONCE[device]], policy, config, device))
-        together = _joined(parts)
+        together = joined(parts)
         write_tensors(path, {**vars(together), "fingerprint": mark})
         parts, done = [together], len(together)
         watch(done)

@@ -134,3 +134,13 @@ def check_words(system: System, segments: Sequence[Segment]) -> None:
             f"{system.name}: does not know {100 * unknown / count:.0f}% of the corpus's words, expected at most "
             f"{100 * MOST_UNKNOWN:.0f}%; evaluate it on the corpus it was trained for, or train it on this one"
         )
+
+
+def check_predicts(systems: Sequence[System]) -> None:
+    """Refuse systems that predict no visitation distributions."""
+    for system in systems:
+        if not isinstance(system.policy, PVN):
+            raise ValueError(
+                f"{system.name}: predicts no visitation distributions, expected a PVN; leave out --bound, or name "
+                f"only {', '.join(('pvn', *CHANGED))} or the weights of a PVN"
+            )

@@ -1,0 +1,166 @@
+"""What PVN predicted in its flights, at the start and at the end of each, and what those predictions were worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pvn.corpus.flight import fly, simulator_for
+from pvn.corpus.segments import Segment
+from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
+from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
+from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined
+from pvn.evaluation.metrics import resample
+from pvn.geometry import MapGrid, to_map
+from pvn.learning.losses import LossConfig
+from pvn.learning.targets import target_distributions
+from pvn.model.pvn import PVN, PVNMemory
+from pvn.model.visitation import GOAL, TRAJECTORY
+from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+
+WHEN = ("first", "last")
+"""Which prediction of a flight."""
+DISTRIBUTIONS = {"trajectory": TRAJECTORY, "goal": GOAL}
+JUDGED_AT_ONCE = 64
+"""Flights; bounds the memory."""
+SIGMA_CELLS = LossConfig().sigma_cells
+"""Width of the Gaussians around a path's points, as in training."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """N flights and what was predicted in them, on the host; maps are in the frames of the flights' start poses."""
+
+    flights: Flights
+    first: Tensor
+    """(N, 2, S, S) float32: logarithms of the trajectory's and the goal's distribution, predicted at the first step."""
+    last: Tensor
+    """(N, 2, S, S) float32: the same, as they stood when the flight ended."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+class _Keeper:
+    """Watches a batch of flights and keeps the first and the last prediction of each."""
+
+    first: Tensor
+    last: Tensor
+    is_flying: Tensor
+
+    def __call__(self, step: int, observation: Observation, action: Tensor, memory: PVNMemory) -> None:
+        assert memory.visitation is not None, "PVN predicts at its first step"
+        predicted = memory.visitation.log_probability
+        if step == 0:
+            self.first = self.last = predicted
+            self.is_flying = torch.ones(len(predicted), dtype=torch.bool, device=predicted.device)
+        # A flight that has ended hovers and goes on predicting while others fly; that is no part of it.
+        self.last = torch.where(self.is_flying[:, None, None, None], predicted, self.last)
+        self.is_flying = self.is_flying & (action[:, STOP] <= 0.5)
+
+
+def _flown(segments: Sequence[Segment], agent: PVN, config: SimulatorConfig, device: str) -> Predictions:
+    tasks = [segment.task for segment in segments]
+    keeper = _Keeper()
+    log = fly(simulator_for(tasks, device=device, config=config), tasks, agent, watch=keeper)
+    return Predictions(flights_of(log), keeper.first.cpu(), keeper.last.cpu())
+
+
+def fly_with_predictions(
+    segments: Sequence[Segment],
+    agent: PVN,
+    *,
+    config: SimulatorConfig = SimulatorConfig(),
+    device: str = "cpu",
+    watch: Callable[[int], None] = lambda done: None,
+) -> Predictions:
+    """Fly all segments, some at once, and keep what was predicted, 64 KiB a flight. watch(done): how far it is."""
+    parts: list[Predictions] = []
+    for begin in range(0, len(segments), AT_ONCE[device]):
+        parts.append(_flown(segments[begin : begin + AT_ONCE[device]], agent, config, device))
+        watch(sum(map(len, parts)))
+    return Predictions(
+        joined([part.flights for part in parts]),
+        torch.cat([part.first for part in parts]),
+        torch.cat([part.last for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the predictions in N flights were worth."""
+
+    bounds: Mapping[tuple[str, str], Bounds]
+    """By prediction (first, last) and distribution (trajectory, goal)."""
+    calibration: Mapping[str, Calibration]
+    """Of the goal distributions, by prediction."""
+    spread_calibration: Mapping[str, Calibration]
+    """The same for goals spread as in training."""
+
+    def to_json(self, environments: Sequence[int]) -> dict[str, Any]:
+        """By prediction: bounds for both distributions, and calibration; intervals over the environments (N,)."""
+        return {
+            "flights": len(environments),
+            "sigma_cells": SIGMA_CELLS,
+            "floor": FLOOR,
+            **{
+                when: {
+                    "bound": {name: self.bounds[when, name].to_json(environments) for name in DISTRIBUTIONS},
+                    "calibration": self.calibration[when].to_json(),
+                    "spread_calibration": self.spread_calibration[when].to_json(),
+                }
+                for when in WHEN
+            },
+        }
+
+
+def paths_in_map(paths: Sequence[np.ndarray], origin: Tensor) -> tuple[Tensor, Tensor]:
+    """Points (B, P, 2) float64 evenly along paths (T, 2), field frame, in the map frames of poses (B, 3).
+
+    The end is repeated behind each; with them, how many (B,) are each path's own.
+    """
+    even = [torch.from_numpy(resample(np.asarray(path, np.float64))) for path in paths]
+    longest = max(map(len, even))
+    table = torch.stack([torch.cat([path, path[-1:].expand(longest - len(path), 2)]) for path in even])
+    return to_map(table, origin.double()), torch.tensor([len(path) for path in even])
+
+
+def judge(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) -> Judgement:
+    """Bounds and calibration of the predictions in N flights over N segments."""
+    if len(predictions) != len(segments):
+        raise ValueError(f"flights: got {len(predictions)} and {len(segments)} segments, expected one flight for each")
+    flown_paths = predictions.flights.paths()
+    parts: dict[tuple[str, str], list[Bounds]] = {(when, name): [] for when in WHEN for name in DISTRIBUTIONS}
+    goals, spread = [], []
+    generator = torch.Generator().manual_seed(0)
+    for begin in range(0, len(segments), JUDGED_AT_ONCE):
+        rows = slice(begin, begin + JUDGED_AT_ONCE)
+        tasks = [segment.task for segment in segments[rows]]
+        origin = torch.tensor([task.start for task in tasks], dtype=torch.float64)
+        path, num_points = paths_in_map([task.path for task in tasks], origin)
+        oracle = visited(path, num_points, grid, SIGMA_CELLS)
+        flown = visited(*paths_in_map(flown_paths[rows], origin), grid, SIGMA_CELLS)
+        reward = rewards(path, num_points, grid)
+        for (when, name), found in parts.items():
+            which = DISTRIBUTIONS[name]
+            log_predicted = getattr(predictions, when)[rows, which]
+            found.append(bounds(oracle[:, which], log_predicted, flown[:, which], reward[:, which]))
+        goals.append(path[:, -1])
+        spread.append(spread_goals(target_distributions(path, num_points, grid, SIGMA_CELLS)[:, GOAL], grid, generator))
+
+    def calibrated(points_map: Tensor) -> dict[str, Calibration]:
+        return {
+            when: calibration(credible_levels(getattr(predictions, when)[:, GOAL].exp(), points_map, grid))
+            for when in WHEN
+        }
+
+    return Judgement(
+        bounds={key: joined_bounds(found) for key, found in parts.items()},
+        calibration=calibrated(torch.cat(goals)),
+        spread_calibration=calibrated(torch.cat(spread)),
+    )
