@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
 from pvn.cli.options import Device, print_json
+
+if TYPE_CHECKING:
+    from pvn.corpus.segments import Segment
+    from pvn.evaluation.metrics import FlightMetrics
+    from pvn.evaluation.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +38,11 @@ class Evaluate:
     json: bool = False
     """Print a JSON list, one object a system, instead of tables."""
 
-    def run(self) -> None:
-        """Fly, judge, and print."""
+    def judge(self) -> tuple[list[Summary], dict[str, FlightMetrics], tuple[Segment, ...]]:
+        """Fly, and write the summaries; returns them, each system's figures of every flight, and what was flown."""
         import json
 
         from pvn.app.progress import progress_bar
-        from pvn.app.results import print_results
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import fingerprint, fly_split
         from pvn.evaluation.summary import summarise
@@ -73,6 +77,13 @@ class Evaluate:
             summaries.append(summary)
             with replacing(self.out / f"{stem}.json") as partial:
                 partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
+        return summaries, measured, segments
+
+    def run(self) -> None:
+        """Fly, judge, and print."""
+        from pvn.app.results import print_results
+
+        summaries, measured, segments = self.judge()
         if self.json:
             print_json([summary.to_json() for summary in summaries])
         else:
