@@ -101,7 +101,7 @@ def test_the_report_tells_results_orderings_and_where_they_come_from(flown, tmp_
     text = (tmp_path / "report.md").read_text()
     assert "| pvn | test | 5 | 42.0 (40.0 to 44.0) | 41.21 |" in text
     assert text.index("| stop | test |") < text.index("| pvn | test |") < text.index("| pvn | dev |")
-    assert "Of 2: 1 holds, 1 reversed." in text
+    assert "Of 2 orders 1 hold, 0 are too close to tell, 1 are reversed." in text
     assert "| pvn | stop | test | +35.5 | -5.0 | **reversed** |" in text
     assert "| pvn | pvn-no-aux | dev | +9.7 | +20.0 | yes |" in text
     assert "pvn corpus make --out corpus" in text and "corpus 7" in text and "1 min 15 s" in text and "* box" in text

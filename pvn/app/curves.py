@@ -26,6 +26,8 @@ PHASES = {
 """What is drawn of a training log, by its name there."""
 SMOOTHED = 50
 """Points of a curve from which on it is smoothed."""
+MOST_BANDS = 6
+"""Curves in one panel up to which their intervals are drawn; more would be one grey cloud."""
 
 Curve = npt.NDArray[np.float64]
 
@@ -44,8 +46,10 @@ def read_curves(logs: Path) -> dict[str, Curve]:
     return {name: np.array(sorted(found.items()), np.float64) for name, found in points.items()}
 
 
-def _smooth(curve: Curve) -> Curve:
-    """A curve (N, 2) as running means, where it has points enough to be a thicket."""
+def _readable(name: str, curve: Curve) -> Curve:
+    """A curve (N, 2) as one wants to see it: running means, where it has points enough to be a thicket."""
+    if "/dev_" in name:  # measured now and then, and logged again at every step until the next time
+        return curve[np.diff(curve[:, 1], prepend=np.nan) != 0]
     if len(curve) < SMOOTHED:
         return curve
     width = len(curve) // 25
@@ -64,10 +68,10 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
     """Write a panel for each phase of learning with the curves of all runs that have it, by system and figure."""
     phases = [name for name in PHASES if any(name in run for run in curves.values())]
     colours = system_colours(names)
-    columns = min(3, len(phases))
+    columns = min(4, len(phases))
     rows = -(-len(phases) // columns)
     figure, cells = plt.subplots(
-        rows, columns, figsize=(4.6 * columns, 3.3 * rows), layout="constrained", squeeze=False
+        rows, columns, figsize=(4.2 * columns, 3.3 * rows), layout="constrained", squeeze=False
     )
     for cell in cells.flat[len(phases) :]:
         cell.set_axis_off()
@@ -75,7 +79,7 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
         for system, run in curves.items():
             if phase in run:
                 colour, style = colours[system]
-                cell.plot(*_smooth(run[phase]).T, style, color=colour, label=system, linewidth=1.6)
+                cell.plot(*_readable(phase, run[phase]).T, style, color=colour, label=system, linewidth=1.6)
         cell.set_title(PHASES[phase], fontsize=11)
         cell.set_xlabel("iteration" if phase.startswith(("stage2", "DAggerFM")) else "step")
         cell.grid(alpha=0.25)
@@ -91,12 +95,15 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
     for summary in summaries:
         curve = summary.overall.success_by_radius
         colour, style = colours[summary.system]
-        axis.plot(list(curve), [rate.value for rate in curve.values()], style, color=colour, linewidth=1.8,
-                  label=summary.system)  # fmt: skip
-        axis.fill_between(
-            list(curve), [rate.low for rate in curve.values()], [rate.high for rate in curve.values()],
-            color=colour, alpha=0.12, linewidth=0,
+        axis.plot(
+            list(curve), [rate.value for rate in curve.values()], style,
+            color=colour, linewidth=3.0 if summary.system == "pvn" else 1.6, label=summary.system,
         )  # fmt: skip
+        if len(summaries) <= MOST_BANDS:
+            axis.fill_between(
+                list(curve), [rate.low for rate in curve.values()], [rate.high for rate in curve.values()],
+                color=colour, alpha=0.12, linewidth=0,
+            )  # fmt: skip
     axis.axvline(SUCCESS_M, color="#888888", linewidth=1.0, linestyle=(0, (2, 3)), zorder=0)
     axis.set(xlabel="radius of the goal (m)", ylim=(0, 102), xlim=(1, 10), title=f"split {summaries[0].split}")
     axis.grid(alpha=0.25)

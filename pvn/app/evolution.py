@@ -125,7 +125,7 @@ def draw_evolutions(path: Path, segments: Sequence[Segment], agent: PVN, *, devi
     evolution = fly_with_predictions(tasks, agent, device=device)
     grid = agent.visitation.config.grid
     columns = NUM_PREDICTIONS + 2
-    figure = plt.figure(figsize=(2.75 * columns, 3.4 * len(tasks) + 0.4), layout="constrained")
+    figure = plt.figure(figsize=(2.75 * columns, 3.25 * len(tasks) + 0.2), layout="constrained")
     rows = np.ravel(figure.subfigures(len(tasks), 1))  # type: ignore[arg-type]
     for flight, (task, row) in enumerate(zip(tasks, rows, strict=True)):
         cells = row.subplots(1, columns)

@@ -34,7 +34,7 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
     """Success over radius, and how each system in the folder of runs learned, as far as it is logged."""
     radii = folder / "success_by_radius.png"
     draw_success_by_radius(radii, summaries, NAMES)
-    caption = "Share of flights that stopped within so many metres; bands are 95% intervals, the dotted line is 5 m."
+    caption = "Share of flights that stopped within so many metres; bands, where few fly, are 95% intervals."
     found = [Illustration("Success by radius", radii, caption)]
     curves = {name: read_curves(runs / name / "logs") for name in NAMES if (runs / name / "logs").exists()}
     if any(phase in run for run in curves.values() for phase in PHASES):

@@ -87,7 +87,6 @@ def _orderings(summaries: Sequence[Summary]) -> list[str]:
     if not found:
         return ["No two systems that the paper tells apart were flown.", ""]
     counts = {verdict: sum(ordering.verdict == verdict for ordering in found) for verdict in MARKS}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     rows = [
         [
             ordering.better, ordering.worse, ordering.split, f"{ordering.paper_gap:+.1f}", f"{ordering.gap:+.1f}",
@@ -97,7 +96,8 @@ def _orderings(summaries: Sequence[Summary]) -> list[str]:
     ]  # fmt: skip
     return [
         f"Pairs of systems whose success rates are more than {GAP:g} points apart in the paper. An order holds, or is "
-        f"reversed, where the 95% intervals do not overlap. Of {len(found)}: {told}.",
+        f"reversed, where the 95% intervals do not overlap. Of {len(found)} orders {counts['holds']} hold, "
+        f"{counts['too close to tell']} are too close to tell, {counts['reversed']} are reversed.",
         "",
         *_table(("better in the paper", "worse", "split", "points, paper", "points, here", "holds here"), rows),
     ]
