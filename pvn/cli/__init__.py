@@ -15,6 +15,7 @@ from pvn.cli.benches import Bench
 from pvn.cli.corpora import Corpus
 from pvn.cli.evaluating import Evaluate
 from pvn.cli.flying import Fly, Show
+from pvn.cli.reproducing import Reproduce
 from pvn.cli.training import Train
 
 Verb = (
@@ -23,6 +24,7 @@ Verb = (
     | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
+    | Annotated[Reproduce, subcommand("reproduce", prefix_name=False)]
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
 )
 

@@ -13,7 +13,23 @@ from pvn.cli.options import Device, print_json
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
+    from pvn.evaluation.metrics import FlightMetrics
+    from pvn.evaluation.summary import Summary
     from pvn.evaluation.systems import System
+
+
+@dataclass(frozen=True)
+class Results:
+    """What came of an evaluation."""
+
+    summaries: list[Summary]
+    """Each system's."""
+    metrics: dict[str, FlightMetrics]
+    """Each system's figures of every flight."""
+    segments: Sequence[Segment]
+    """What was flown."""
+    bounds: list[dict[str, Any]]
+    """Each system's report on its predictions, where it was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +58,11 @@ class Evaluate:
     json: bool = False
     """Print a JSON list, one object a system, instead of tables."""
 
-    def run(self) -> None:
-        """Fly, judge, and print."""
+    def judge(self) -> Results:
+        """Fly, judge, and write what comes of it."""
         import json
 
-        from pvn.app.foresight import print_bound
         from pvn.app.progress import progress_bar
-        from pvn.app.results import print_results
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import fingerprint, fly_split
         from pvn.evaluation.summary import summarise
@@ -87,11 +101,20 @@ class Evaluate:
                 partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
             if self.bound:
                 judged.append(self._judge(system, segments, stem))
+        return Results(summaries, measured, segments, judged)
+
+    def run(self) -> None:
+        """Fly, judge, and print."""
+        from pvn.app.foresight import print_bound
+        from pvn.app.results import print_results
+
+        results = self.judge()
+        summaries, judged = results.summaries, results.bounds
         if self.json:
             reports = [summary.to_json() for summary in summaries]
             print_json([{**one, "bound": two} for one, two in zip(reports, judged, strict=True)] if judged else reports)
         else:
-            print_results(summaries, measured, [segment.environment for segment in segments])
+            print_results(summaries, results.metrics, [segment.environment for segment in results.segments])
             for report in judged:
                 print_bound(report)
 

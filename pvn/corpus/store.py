@@ -233,3 +233,11 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
 def origin(folder: Path | str) -> dict[str, Any]:
     """How the corpus in a folder was made: seed, size, banks."""
     return _read_manifest(Path(folder)).get("origin", {})
+
+
+def count_segments(folder: Path | str) -> dict[Split, int]:
+    """How many segments each split of the corpus in a folder has, without reading them."""
+    counts: dict[Split, int] = {}
+    for part in _read_manifest(Path(folder))["parts"]:
+        counts[part["split"]] = counts.get(part["split"], 0) + int(part["segments"])
+    return counts

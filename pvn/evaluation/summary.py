@@ -61,6 +61,21 @@ class Group:
         curve = [{"radius": radius, **figure.to_json()} for radius, figure in self.success_by_radius.items()]
         return figures | {"success_by_radius": curve}
 
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Group:
+        """The group that `to_json` gave."""
+        plain = ("flights", "environments")
+        curve = {
+            float(point["radius"]): Figure(point["value"], point["low"], point["high"])
+            for point in content["success_by_radius"]
+        }
+        values: dict[str, Any] = {
+            field.name: content[field.name] if field.name in plain else Figure(**content[field.name])
+            for field in fields(Group)
+            if field.name != "success_by_radius"
+        }
+        return Group(**values, success_by_radius=curve)
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -88,6 +103,23 @@ class Summary:
             "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
             "by_length": {name: group.to_json() for name, group in self.by_length.items()},
         }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Summary:
+        """The summary that `to_json` gave."""
+
+        def groups(name: str) -> dict[str, Group]:
+            return {part: Group.from_json(group) for part, group in content[name].items()}
+
+        return Summary(
+            system=content["system"],
+            split=content["split"],
+            overall=Group.from_json(content),
+            seen=Group.from_json(content["seen"]) if content["seen"] else None,
+            unseen=Group.from_json(content["unseen"]) if content["unseen"] else None,
+            by_manoeuvre=groups("by_manoeuvre"),
+            by_length=groups("by_length"),
+        )
 
 
 def summarise_group(

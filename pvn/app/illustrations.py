@@ -1,0 +1,80 @@
+"""The figures of a report, drawn from what a reproduction left on disk."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pvn.app.curves import PHASES, draw_learning, draw_success_by_radius, read_curves
+from pvn.app.evolution import NUM_PREDICTIONS, draw_evolutions, draw_gallery
+from pvn.corpus.segments import Segment
+from pvn.evaluation.flights import Flights
+from pvn.evaluation.paper import ANALYSED, COMPARED
+from pvn.evaluation.summary import Summary
+from pvn.model.pvn import PVN
+
+NUM_EVOLUTIONS, NUM_GALLERY = 3, 8
+NAMES = (*COMPARED, *ANALYSED)
+"""Every system, so that each has its colour whoever else is there."""
+
+
+@dataclass(frozen=True)
+class Illustration:
+    """A figure of the report."""
+
+    title: str
+    path: Path
+    """In the report's folder, or below it."""
+    caption: str
+
+
+def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -> list[Illustration]:
+    """Success over radius, and how each system in the folder of runs learned, as far as it is logged."""
+    radii = folder / "success_by_radius.png"
+    draw_success_by_radius(radii, summaries, NAMES)
+    caption = "Share of flights that stopped within so many metres; bands, where few fly, are 95% intervals."
+    found = [Illustration("Success by radius", radii, caption)]
+    curves = {name: read_curves(runs / name / "logs") for name in NAMES if (runs / name / "logs").exists()}
+    if any(phase in run for run in curves.values() for phase in PHASES):
+        learning = folder / "learning.png"
+        draw_learning(learning, curves, NAMES)
+        caption = "Losses as logged; long curves are running means over a twenty-fifth of their length."
+        found.append(Illustration("Learning", learning, caption))
+    return found
+
+
+def illustrate_flights(
+    folder: Path, segments: Sequence[Segment], flights: Flights, agent: PVN, *, device: str = "cpu", seed: int = 0
+) -> list[Illustration]:
+    """Evolving predictions and a gallery of PVN's flights over segments; which ones, chance decides."""
+    chance = random.Random(seed)
+    long = (flights.num_steps > (NUM_PREDICTIONS - 1) * agent.plan_every).nonzero()[:, 0].tolist()
+    chosen = chance.sample(
+        long if len(long) >= NUM_EVOLUTIONS else range(len(flights)), min(NUM_EVOLUTIONS, len(flights))
+    )
+    evolution, gallery = folder / "evolution.png", folder / "gallery.png"
+    draw_evolutions(evolution, [segments[place] for place in chosen], agent, device=device)
+    shown = chance.sample(range(len(flights)), min(NUM_GALLERY, len(flights)))
+    paths = flights.paths()
+    draw_gallery(
+        gallery,
+        [segments[place] for place in shown],
+        [paths[place] for place in shown],
+        [bool(flights.has_stopped[place]) for place in shown],
+    )
+    return [
+        Illustration(
+            "How predictions evolve (the paper's figure 4)",
+            evolution,
+            "Development segments drawn at random from those flown long enough for four predictions. Left: the "
+            "demonstrated path red, flown path blue, goal region a white circle. Middle: predicted trajectory red, "
+            "predicted goal green, the drone a white dot. Right: the first three channels of the last semantic map.",
+        ),
+        Illustration(
+            "Flights (the paper's figure 5)",
+            gallery,
+            "Development segments drawn at random. Demonstrated path red, flown path blue, goal region a white circle.",
+        ),
+    ]

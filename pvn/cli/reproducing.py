@@ -1,0 +1,262 @@
+"""Verbs that reproduce the paper's results: `pvn reproduce`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pvn.cli.corpora import CorpusMake
+from pvn.cli.evaluating import Evaluate
+from pvn.cli.options import Device
+from pvn.cli.training import Train
+
+if TYPE_CHECKING:
+    from pvn.evaluation.summary import Summary
+
+SIZES = {"paper": 27_965, "smoke": 3_000}
+"""Segments of the corpus that is made, by preset."""
+LIMITS = {"paper": None, "smoke": 150}
+"""Flights over each split, by preset."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the reproduction."""
+
+    name: str
+    act: Callable[[], object]
+    is_finished: Callable[[], bool]
+
+
+def _learn(train: Train) -> None:
+    import torch
+
+    train.run()
+    # What was compiled for one network does not serve the next, and only so much of it is kept at once.
+    torch.compiler.reset()
+
+
+def _judge(evaluate: Evaluate) -> None:
+    for summary in evaluate.judge().summaries:
+        rate = summary.overall.sr
+        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """Make the paper's results table: corpus, training of all systems, their flights, and a report beside the paper's.
+
+    What is finished is not done again, and what was interrupted goes on: give the same command once more.
+    """
+
+    out: Path
+    """Folder for corpus, runs, results, times.json and report.md."""
+    preset: Literal["paper", "smoke"] = "paper"
+    """Which recipe: paper wants a GPU; smoke shows on a CPU that everything works."""
+    device: Device = "cpu"
+    """Where to train and fly."""
+    systems: tuple[str, ...] = ()
+    """Only these systems of the table, and the training they need; the report has all that are finished."""
+    corpus: Path | None = None
+    """A corpus to use instead of the one in the box."""
+    size: int | None = None
+    """Segments of the corpus that is made, if not the preset's."""
+    limit: int | None = None
+    """Only the first so many segments of each split are flown, if not the preset's."""
+
+    @property
+    def _corpus(self) -> Path:
+        return self.corpus or self.out / "corpus"
+
+    @property
+    def _runs(self) -> Path:
+        return self.out / "runs"
+
+    @property
+    def _results(self) -> Path:
+        return self.out / "results"
+
+    @property
+    def _size(self) -> int:
+        return self.size or SIZES[self.preset]
+
+    @property
+    def _limit(self) -> int | None:
+        return self.limit or LIMITS[self.preset]
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        """Systems and splits to fly."""
+        import difflib
+
+        from pvn.evaluation.paper import TABLE
+
+        names = list(dict.fromkeys(name for name, _ in TABLE))
+        for system in self.systems:
+            if system not in names:
+                near = difflib.get_close_matches(system, names, 1)
+                meant = f"; did you mean {near[0]}?" if near else ""
+                raise ValueError(f"system: got {system!r}, expected one of {', '.join(names)}{meant}")
+        return [(name, split) for name, split in TABLE if not self.systems or name in self.systems]
+
+    def _trained(self) -> list[str]:
+        """Training runs that the systems need."""
+        from pvn.evaluation.paper import run_of
+
+        runs = [run_of(name) for name, _ in self._rows()]
+        return list(dict.fromkeys(run for run in runs if run is not None))
+
+    def _stem(self, system: str, split: Any) -> Path:
+        """Where results of a system are, without the ending."""
+        from pvn.corpus.store import count_segments
+
+        flown = "" if self._limit is None else f"_{min(self._limit, count_segments(self._corpus)[split])}"
+        return self._results / f"{system}_{split}{flown}"
+
+    def _has_results(self, system: str, split: Any) -> bool:
+        """Whether all was flown and judged; not if the agent was trained anew since."""
+        from pvn.evaluation.paper import run_of
+
+        summary = self._stem(system, split).with_suffix(".json")
+        agent = self._runs / str(run_of(system)) / "agent.safetensors"
+        return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
+
+    def steps(self) -> Iterator[Step]:
+        """Every step up to the report, in order."""
+        if self.corpus is None:
+            made = CorpusMake(out=self._corpus, size=self._size)
+            yield Step("corpus", made.run, (self._corpus / "corpus.json").exists)
+        for run in self._trained():
+            system: Any = run
+            trained = Train(
+                corpus=self._corpus, out=self._runs / run, system=system, preset=self.preset, device=self.device,
+                resume=True,
+            )  # fmt: skip
+            yield Step(f"train {run}", partial(_learn, trained), (self._runs / run / "agent.safetensors").exists)
+        for name, split in self._rows():
+            flown = Evaluate(
+                systems=(name,), corpus=self._corpus, split=split, limit=self._limit, device=self.device,
+                runs=self._runs, out=self._results,
+            )  # fmt: skip
+            yield Step(f"evaluate {name} {split}", partial(_judge, flown), partial(self._has_results, name, split))
+
+    def commands(self) -> tuple[str, ...]:
+        """The same as commands that one can run line by line."""
+        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --out {self._corpus}"]
+        lines += [
+            f"pvn train --system {run} --preset {self.preset} --corpus {self._corpus} --out {self._runs / run} "
+            f"--device {self.device}"
+            for run in self._trained()
+        ]
+        limit = "" if self._limit is None else f" --limit {self._limit}"
+        for split in dict.fromkeys(split for _, split in self._rows()):
+            names = " ".join(name for name, own in self._rows() if own == split)
+            lines.append(
+                f"pvn evaluate {names} --corpus {self._corpus} --split {split} --runs {self._runs} "
+                f"--out {self._results} --device {self.device}{limit}"
+            )
+        return (*lines, self._command())
+
+    def _command(self) -> str:
+        """This very command."""
+        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit}
+        options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
+        systems = f" --systems {' '.join(self.systems)}" if self.systems else ""
+        return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{systems}{options}"
+
+    def _check(self) -> None:
+        """Refuse what does not belong together."""
+        from pvn.corpus.store import origin
+        from pvn.learning.checkpoint import read_json
+
+        for name, value in (("size", self.size), ("limit", self.limit)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name}: got {value}, expected at least 1")
+        if (self.out / "times.json").exists():
+            preset = read_json(self.out / "times.json").get("preset")
+            if preset != self.preset:
+                raise ValueError(f"{self.out}: holds a reproduction with preset {preset}; choose another --out")
+        if self.corpus is None and (self._corpus / "corpus.json").exists():
+            size = origin(self._corpus).get("size")
+            if size != self._size:
+                raise ValueError(
+                    f"{self._corpus}: made with size {size}, expected {self._size}; give --size {size}, or choose "
+                    "another --out"
+                )
+
+    @contextmanager
+    def _timed(self, name: str, is_anew: bool = False) -> Iterator[None]:
+        """Add the wall time of what is done meanwhile to times.json, interrupted or not; anew: take its place."""
+        from pvn.app.report import describe_machine
+        from pvn.learning.checkpoint import read_json, write_json
+
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            path = self.out / "times.json"
+            content = read_json(path) if path.exists() else {"preset": self.preset, "steps": {}}
+            earlier = 0.0 if is_anew else content["steps"].get(name, {}).get("seconds", 0.0)
+            spent = earlier + time.perf_counter() - began
+            content["steps"][name] = {"seconds": round(spent, 1), "machine": describe_machine(self.device)}
+            write_json(path, content)
+
+    def _summaries(self) -> list[Summary]:
+        """Results of all systems that are finished, whoever was asked for now."""
+        from pvn.evaluation.paper import TABLE
+        from pvn.evaluation.summary import Summary
+
+        paths = [self._stem(name, split).with_suffix(".json") for name, split in TABLE]
+        return [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path.exists()]
+
+    def _report(self) -> None:
+        """Draw the figures and write the report."""
+        from pvn import presets
+        from pvn.app.illustrations import illustrate_flights, illustrate_results
+        from pvn.app.report import Provenance, StepTime, write_report
+        from pvn.corpus.store import origin, read_corpus
+        from pvn.evaluation.flights import read_flights
+        from pvn.evaluation.intervals import Bootstrap
+        from pvn.evaluation.systems import make_system
+        from pvn.learning.checkpoint import read_json
+
+        summaries, figures = self._summaries(), self.out / "figures"
+        with self._timed("figures", is_anew=True):
+            illustrations = illustrate_results(figures, summaries, self._runs)
+            flown = self._stem("pvn", "dev").with_suffix(".safetensors")
+            if any((summary.system, summary.split) == ("pvn", "dev") for summary in summaries):
+                agent = make_system("pvn", runs=self._runs, device=self.device).policy
+                segments = read_corpus(self._corpus, ("dev",))["dev"]
+                illustrations += illustrate_flights(
+                    figures, segments, read_flights(flown)[0], agent, device=self.device
+                )
+        times = read_json(self.out / "times.json")["steps"]
+        provenance = Provenance(
+            preset=self.preset,
+            commands=self.commands(),
+            seeds={
+                "corpus": int(origin(self._corpus).get("seed", 0)),
+                "training": presets.paper().stage1.seed,
+                "intervals": Bootstrap().seed,
+            },
+            times={name: StepTime(**spent) for name, spent in times.items()},
+        )
+        write_report(self.out / "report.md", summaries, provenance, illustrations)
+
+    def run(self) -> None:
+        """Do what is not finished, and write the report."""
+        self._check()
+        for step in self.steps():
+            if step.is_finished():
+                print(f"{step.name}: finished before")
+                continue
+            print(f"{step.name}: begins")
+            with self._timed(step.name):
+                step.act()
+        self._report()
+        print(f"report: {self.out / 'report.md'}")
