@@ -51,7 +51,7 @@ class Evolution:
     """The predictions (B rows) at these steps."""
 
 
-def fly_with_predictions(tasks: Sequence[Task], agent: PVN, *, device: str = "cpu") -> Evolution:
+def fly_and_remember(tasks: Sequence[Task], agent: PVN, *, device: str = "cpu") -> Evolution:
     """Fly the tasks, and keep every prediction."""
     steps: list[int] = []
     visitations: list[Visitation] = []
@@ -122,7 +122,7 @@ def _draw_flown(axis: Axes, task: Task, flown: npt.NDArray[np.float32]) -> None:
 def draw_evolutions(path: Path, segments: Sequence[Segment], agent: PVN, *, device: str = "cpu") -> None:
     """Write a picture with a row for each segment: the field and both paths, successive predictions, semantic map."""
     tasks = [segment.task for segment in segments]
-    evolution = fly_with_predictions(tasks, agent, device=device)
+    evolution = fly_and_remember(tasks, agent, device=device)
     grid = agent.visitation.config.grid
     columns = NUM_PREDICTIONS + 2
     figure = plt.figure(figsize=(2.75 * columns, 3.25 * len(tasks) + 0.2), layout="constrained")
