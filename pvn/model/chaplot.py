@@ -18,7 +18,7 @@ from pvn.geometry import Camera
 from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.mapping import Frames, in_chunks
 from pvn.model.pvn import to_action
-from pvn.model.resnet import normalised
+from pvn.model.resnet import laid_out, normalised
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -68,7 +68,7 @@ class PictureEncoder(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 64, 2, 6) of pictures (K, 72, 128, 3) uint8."""
-        value = normalised(image).contiguous(memory_format=torch.channels_last)
+        value = laid_out(normalised(image))
         for layer in self.layers:
             value = functional.relu(layer(value))
         return value

@@ -30,7 +30,7 @@ from pvn.model.mapping import (
     seen_from_poses,
 )
 from pvn.model.pvn import pose_in_map, to_action
-from pvn.model.resnet import CHANNELS, Block, ResNet, instance_norm
+from pvn.model.resnet import CHANNELS, Block, ResNet, instance_norm, laid_out
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -181,7 +181,7 @@ class GSMNModel(nn.Module):
         size = self.config.grid.size
         grounded = ground(memory.value, self.grounding(embedding))
         grounding_map = grounded.view(-1, size, size, self.config.grounding_channels).permute(0, 3, 1, 2)
-        around = look_around(grounding_map.float(), pose_map, self.places, self.config.grid)
+        around = laid_out(look_around(grounding_map.float(), pose_map, self.places, self.config.grid))
         goal_map = self.goal(around, embedding)
         output = self.action(torch.cat([goal_map.to(around.dtype), around], 1))
         return Decision(
