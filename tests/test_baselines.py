@@ -162,15 +162,15 @@ def test_flights_side_by_side_fly_as_they_would_alone(system, segments, vocabula
     def flown(chosen):
         outputs = []
         keep = lambda step, observation, action, memory: outputs.append(last_output(memory))  # noqa: E731
-        fly(simulator_for(chosen, config=SIMULATOR), chosen, agent, horizon=4, watch=keep)
+        # Two steps: rounding differs with the batch, and sooner or later a pixel at an edge shows it.
+        fly(simulator_for(chosen, config=SIMULATOR), chosen, agent, horizon=2, watch=keep)
         return outputs
 
     together = flown(tasks)
     for row, task in enumerate(tasks):
         alone = flown([task])  # shorter, where it stops and the other one flies on
         for output, among_others in zip(alone, together, strict=False):
-            # Rounding differs with the batch, and what the last step's rounding does is seen in the next picture.
-            assert torch.allclose(output[0], among_others[row], atol=1e-2)
+            assert torch.allclose(output[0], among_others[row], atol=1e-3)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
