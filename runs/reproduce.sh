@@ -12,8 +12,8 @@ pvn train --system chaplot --preset paper --corpus reproduction/corpus --out rep
 pvn train --system gsmn --preset paper --corpus reproduction/corpus --out reproduction/runs/gsmn --device cuda
 pvn train --system pvn --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn --device cuda
 pvn train --system pvn-no-aux --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-aux --device cuda
-pvn train --system pvn-no-goal --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-goal --device cuda
-pvn train --system pvn-no-dagger --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-dagger --device cuda
+pvn train --system pvn-no-goal --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-goal --device cuda --stage1 reproduction/runs/pvn
+pvn train --system pvn-no-dagger --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-dagger --device cuda --stage1 reproduction/runs/pvn
 pvn train --system pvn-no-instruction --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-no-instruction --device cuda
 pvn train --system pvn-full-observation --preset paper --corpus reproduction/corpus --out reproduction/runs/pvn-full-observation --device cuda
 

@@ -109,7 +109,14 @@ class Reproduce:
         from pvn.evaluation.paper import run_of
 
         runs = [run_of(name) for name, _ in self._rows()]
-        return list(dict.fromkeys(run for run in runs if run is not None))
+        needed = [other for run in runs if run is not None for other in (self._lender(run), run) if other is not None]
+        return list(dict.fromkeys(needed))
+
+    def _lender(self, run: str) -> str | None:
+        """The run whose stage 1 a run takes."""
+        from pvn.evaluation.systems import SAME_STAGE1
+
+        return "pvn" if run in SAME_STAGE1 else None
 
     def _stem(self, system: str, split: Any) -> Path:
         """Where results of a system are, without the ending."""
@@ -133,9 +140,10 @@ class Reproduce:
             yield Step("corpus", made.run, (self._corpus / "corpus.json").exists)
         for run in self._trained():
             system: Any = run
+            lender = self._lender(run)
             trained = Train(
                 corpus=self._corpus, out=self._runs / run, system=system, preset=self.preset, device=self.device,
-                resume=True,
+                stage1=self._runs / lender if lender else None, resume=True,
             )  # fmt: skip
             yield Step(f"train {run}", partial(_learn, trained), (self._runs / run / "agent.safetensors").exists)
         for name, split in self._rows():
@@ -150,7 +158,7 @@ class Reproduce:
         lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --out {self._corpus}"]
         lines += [
             f"pvn train --system {run} --preset {self.preset} --corpus {self._corpus} --out {self._runs / run} "
-            f"--device {self.device}"
+            f"--device {self.device}" + (f" --stage1 {self._runs / lender}" if (lender := self._lender(run)) else "")
             for run in self._trained()
         ]
         limit = "" if self._limit is None else f" --limit {self._limit}"

@@ -30,16 +30,22 @@ class Train:
     """Which recipe: paper wants a GPU, smoke takes minutes on a CPU."""
     stage: Literal["1", "2", "all"] = "all"
     """Predicting (1), flying (2), or both; the baselines have no stages."""
+    stage1: Path | None = None
+    """Folder of a run whose stage 1 is taken; stage 2 alone is trained then."""
     device: Device = "cpu"
     """Where to simulate and train."""
     resume: bool = False
     """Go on from the last checkpoint in the folder."""
 
+    @property
+    def _stage(self) -> Literal["1", "2", "all"]:
+        return self.stage if self.stage1 is None else "2"
+
     def _begun(self) -> list[str]:
         """Names of the checkpoints that such a run writes."""
         if self.system in ("gsmn", "chaplot"):
             return ["imitation_training.safetensors", "dagger_training.safetensors"]
-        stages = ("1", "2") if self.stage == "all" else (self.stage,)
+        stages = ("1", "2") if self._stage == "all" else (self._stage,)
         return [f"stage{stage}_training.safetensors" for stage in stages]
 
     def _train(self, corpus: Corpus, watch: Watch) -> None:
@@ -56,7 +62,7 @@ class Train:
             }  # fmt: skip
             recipe = presets.paper() if is_paper else presets.smoke()
             recipe = changes[self.system](recipe) if self.system in changes else recipe
-            train(corpus, recipe, out, stage=self.stage, device=self.device, is_resumed=self.resume, watch=watch)
+            train(corpus, recipe, out, stage=self._stage, device=self.device, is_resumed=self.resume, watch=watch)
         else:
             config = presets.paper_baseline() if is_paper else presets.smoke_baseline()
             train_baseline(
@@ -69,6 +75,7 @@ class Train:
         from pvn.app.progress import training_bars
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
+        from pvn.learning.checkpoint import read_tensors, write_tensors
 
         parallel.join_others(self.device)
         if self.system in ("gsmn", "chaplot") and self.stage != "all":
@@ -85,6 +92,9 @@ class Train:
         if "train" not in corpus.splits:
             raise ValueError(f"{self.corpus}: has no training split, expected one")
         self.out.mkdir(parents=True, exist_ok=True)
+        if self.stage1 is not None:
+            name = "stage1.safetensors"
+            write_tensors(self.out / name, read_tensors(self.stage1 / name))
         try:
             with training_bars(self.out / "logs", is_shown=parallel.rank() == 0) as watch:
                 self._train(corpus, watch)

@@ -24,6 +24,8 @@ TRIVIAL = ("stop", "average", "oracle")
 ABLATIONS = ("pvn-no-aux", "pvn-no-goal", "pvn-no-dagger", "pvn-no-instruction", "pvn-full-observation")
 TRAINED = ("pvn", "gsmn", "chaplot", *ABLATIONS)
 """Those that have weights of their own."""
+SAME_STAGE1 = ("pvn-no-goal", "pvn-no-dagger")
+"""Those that differ from PVN in the second stage alone, and take its first."""
 CHANGED = ("pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate")
 """PVN's weights with an ideal second stage, or in a world that is not as it was trained in (paper)."""
 SYSTEMS = (*TRIVIAL, *TRAINED, *CHANGED)
