@@ -81,7 +81,7 @@ def marked(command):
     return pytest.param(command, marks=marks)
 
 
-@pytest.mark.parametrize("command", map(marked, readme_commands()))
+@pytest.mark.parametrize("command", [marked(command) for command in readme_commands()])
 def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
     monkeypatch.chdir(readers_folder)
     run(command)
