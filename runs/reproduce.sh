@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The paper's results table, step by step, on one GPU. PVN learns in six minutes on an H200.
 # `pvn reproduce --out reproduction --device cuda` does the same in one go, and goes on where it was cut.
-# On a CPU, to see that everything works: `pvn reproduce --out smoke --preset smoke`.
+# Small, on a CPU: `pvn reproduce --out smoke --preset smoke`.
 set -euo pipefail
 
 # The corpus: 27,965 instructions and their flights. A minute on two cores.
