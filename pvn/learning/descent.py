@@ -96,7 +96,10 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
 
 def blown_up(when: str, what: str, path: Path) -> FloatingPointError:
     """The error of a run whose numbers are none any more; its last checkpoint is in `path`."""
-    return FloatingPointError(f"{when}: {what}; the last good checkpoint is {path}; resume with a lower learning rate")
+    return FloatingPointError(
+        f"{when}: {what}; the last good checkpoint is {path}; resume, and if it happens again lower the learning rate "
+        "in pvn/presets.py"
+    )
 
 
 def is_finite(model: nn.Module) -> bool:

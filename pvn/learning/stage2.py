@@ -24,6 +24,7 @@ from pvn.corpus.segments import Segment
 from pvn.geometry import to_map
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.demonstrations import even_paths
+from pvn.learning.descent import blown_up
 from pvn.learning.targets import target_distributions
 from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.pvn import pose_in_map, to_action
@@ -229,10 +230,7 @@ def train_stage2(
             loss = _study(pilot, memory, config, generator)
         memory = pruned(memory, config.memory, generator)
         if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"stage 2, iteration {iteration}: the loss is {loss}; the last good checkpoint is {path}; "
-                "resume with a lower learning rate"
-            )
+            raise blown_up(f"stage 2, iteration {iteration}", f"the loss is {loss}", path)
         watch(iteration, config.num_iterations + 1, {"loss": loss, "flights": float(len(memory))})
         if iteration % 10 == 0 or iteration == config.num_iterations:
             weights = {f"pilot.{name}": value for name, value in pilot.state_dict().items()}
