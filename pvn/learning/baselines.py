@@ -17,6 +17,7 @@ from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import write_json
 from pvn.learning.dagger import train_dagger, uncompiled
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
+from pvn.learning.descent import peak_memory
 from pvn.learning.imitation import CHECKPOINT, ImitationConfig, imitate, measure_imitation
 from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.learning.training import Watch
@@ -82,8 +83,7 @@ def train_baseline(
     figures["dagger_s"] = time.perf_counter() - began
     if held is not None:
         figures["dev"] = measure_imitation(model, held, config)
-    if device.type == "cuda":
-        figures["peak_gpu_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+    figures |= peak_memory(device)
     agent = uncompiled(agent)
     origin = {
         "recipe": asdict(config) | {"min_count": min_count},

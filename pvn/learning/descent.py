@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,19 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
         return result
 
     return replay
+
+
+def peak_memory(device: torch.device) -> dict[str, float]:
+    """The most memory this process has held so far, GiB: the machine's (not told on Windows), and on a GPU the GPU's."""
+    peak = {}
+    if sys.platform != "win32":
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 2**10  # macOS counts bytes, Linux KiB
+        peak["peak_host_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+    if device.type == "cuda":
+        peak["peak_gpu_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+    return peak
 
 
 def blown_up(when: str, what: str, path: Path) -> FloatingPointError:
