@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pvn.geometry import Camera, MapGrid
+from pvn.learning.baselines import Baseline
 from pvn.learning.imitation import ImitationConfig
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
@@ -64,19 +65,19 @@ def full_observation(recipe: Recipe) -> Recipe:
     return replace(recipe, name=f"{recipe.name}, full observation", stage1=stage1, overhead_px=2 * recipe.camera.width)
 
 
-def paper_baseline() -> ImitationConfig:
-    """GSMN's and Chaplot's training: PVN's segments, as many pictures as PVN sees, and its DAggerFM."""
-    return ImitationConfig()
+def paper_baseline(system: Baseline) -> ImitationConfig:
+    """GSMN's and Chaplot's training: PVN's segments, as many pictures as PVN sees, and its DAggerFM.
+
+    DAggerFM's rates are those of three tried that flew best (docs/baselines.md).
+    """
+    return ImitationConfig(dagger_learning_rate=1e-3 if system == "gsmn" else 3e-4)
 
 
-def smoke_baseline() -> ImitationConfig:
-    """The same beside the smoke recipe."""
+def smoke_baseline(system: Baseline) -> ImitationConfig:
+    """The same beside the smoke recipe; Chaplot's convolutions need the whole picture."""
+    recipe = smoke()
     return ImitationConfig(
-        num_epochs=3,
-        word_steps=300,
-        frames_per_batch=96,
-        num_iterations=5,
-        num_environments=3,
-        memory=30,
-        save_every=50,
-    )
+        num_epochs=3, word_steps=300, frames_per_batch=96, num_iterations=5, num_environments=3, memory=30,
+        save_every=50, measure_every=200, measured_flights=24, grid=recipe.grid,
+        camera=recipe.camera if system == "gsmn" else Camera(), min_count=recipe.min_count,
+    )  # fmt: skip

@@ -317,16 +317,20 @@ def test_agents_that_do_not_say_what_they_are_are_pvn():
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_from_a_corpus_to_an_agent_on_disk(system, corpus, tmp_path):
-    config = replace(QUICK, num_epochs=1, word_steps=2, num_iterations=1, num_environments=1, memory=1, horizon=2)
+    config = replace(
+        QUICK, num_epochs=1, word_steps=2, num_iterations=1, num_environments=1, memory=1, horizon=2, min_count=1,
+        camera=Camera(width=96, height=72), grid=MapGrid(size=32, cell=50.0 / 16),
+    )  # fmt: skip
     seen = set()
     agent = train_baseline(
-        replace(corpus, splits={"train": corpus["train"][:2]}), system, config, tmp_path, min_count=1,
+        replace(corpus, splits={"train": corpus["train"][:2]}), system, config, tmp_path,
         watch=lambda what, step, num_steps, figures: seen.add(what),
     )  # fmt: skip
     assert seen == {"imitation", "DAggerFM"} | ({"words"} if system == "gsmn" else set())
     again = load_agent(tmp_path / "agent.safetensors")
     for one, other in zip(agent.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
+    assert again.model.config.camera == config.camera
     assert json.loads((tmp_path / "training.json").read_text())["recipe"]["memory"] == 1
 
 

@@ -64,11 +64,8 @@ class Train:
             recipe = changes[self.system](recipe) if self.system in changes else recipe
             train(corpus, recipe, out, stage=self._stage, device=self.device, is_resumed=self.resume, watch=watch)
         else:
-            config = presets.paper_baseline() if is_paper else presets.smoke_baseline()
-            train_baseline(
-                corpus, self.system, config, out, min_count=10 if is_paper else 2, device=self.device,
-                is_resumed=self.resume, watch=watch,
-            )  # fmt: skip
+            config = (presets.paper_baseline if is_paper else presets.smoke_baseline)(self.system)
+            train_baseline(corpus, self.system, config, out, device=self.device, is_resumed=self.resume, watch=watch)
 
     def run(self) -> None:
         """Train, and say what came of it."""

@@ -16,7 +16,6 @@ from pvn.corpus.pilots import Average, Stop
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent
-from pvn.model.gsmn import GSMN
 from pvn.model.pvn import PVN, IdealAct
 from pvn.simulator.simulator import SimulatorConfig
 
@@ -68,13 +67,9 @@ def _weights(name: str, runs: Path | None) -> Path:
 
 def _learned(name: str, path: Path, device: str) -> System:
     agent = load_agent(path, device)
-    config = SimulatorConfig()
-    if isinstance(agent, PVN):
-        config = replace(config, camera=agent.visitation.config.camera)
-    elif isinstance(agent, GSMN):
-        config = replace(config, camera=agent.model.config.camera)
+    model = agent.visitation if isinstance(agent, PVN) else agent.model
     mark = hashlib.sha256(path.read_bytes() + path.with_suffix(".json").read_bytes()).hexdigest()
-    return System(name, agent, config, mark)
+    return System(name, agent, SimulatorConfig(camera=model.config.camera), mark)
 
 
 def _changed(name: str, system: System) -> System:

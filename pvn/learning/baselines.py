@@ -23,18 +23,20 @@ from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.learning.training import Watch
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
+from pvn.simulator.simulator import SimulatorConfig
 
 Baseline = Literal["gsmn", "chaplot"]
 
 
-def fresh_baseline(system: Baseline, vocabulary: Vocabulary, seed: int) -> GSMN | Chaplot:
+def fresh_baseline(system: Baseline, vocabulary: Vocabulary, config: ImitationConfig) -> GSMN | Chaplot:
     """A baseline that has learned nothing."""
-    torch.manual_seed(seed)
+    torch.manual_seed(config.seed)
     match system:
         case "gsmn":
-            return GSMN(GSMNModel(GSMNConfig(num_words=len(vocabulary))), vocabulary)
+            sizes = GSMNConfig(num_words=len(vocabulary), grid=config.grid, camera=config.camera)
+            return GSMN(GSMNModel(sizes), vocabulary)
         case "chaplot":
-            return Chaplot(ChaplotModel(ChaplotConfig(num_words=len(vocabulary))), vocabulary)
+            return Chaplot(ChaplotModel(ChaplotConfig(num_words=len(vocabulary), camera=config.camera)), vocabulary)
 
 
 def train_baseline(
@@ -43,23 +45,21 @@ def train_baseline(
     config: ImitationConfig,
     folder: Path,
     *,
-    min_count: int = 10,
     device: str | torch.device = "cpu",
     is_resumed: bool = False,
     watch: Watch = lambda what, step, num_steps, figures: None,
 ) -> GSMN | Chaplot:
-    """Train on the training split; checkpoints and the agent go to `folder`.
-
-    min_count: occurrences from which a word outside the dictionary is a term, as in PVN's recipe.
-    """
+    """Train on the training split; checkpoints and the agent go to `folder`."""
     device, began = torch.device(device), time.perf_counter()
     segments = corpus["train"]
-    vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in segments), min_count=min_count)
+    texts = (segment.task.instruction for segment in segments)
+    vocabulary = Vocabulary.from_texts(texts, min_count=config.min_count)
     alignment = align(segments, vocabulary)
 
     def show(split: Split, count: int | None) -> Demonstrations:
         tasks = [segment.task for segment in corpus[split]][:count]
-        return demonstrate(tasks, vocabulary, alignment, plan_every=1, device=device)
+        simulator = SimulatorConfig(camera=config.camera)
+        return demonstrate(tasks, vocabulary, alignment, plan_every=1, device=device, config=simulator)
 
     def watched(what: str) -> Callable[[int, int, dict[str, float]], None]:
         return lambda step, num_steps, figures: watch(what, step, num_steps, figures)
@@ -67,7 +67,7 @@ def train_baseline(
     shown = show("train", None)
     held = show("dev", config.measured_flights) if "dev" in corpus.splits else None
     figures: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
-    agent = fresh_baseline(system, vocabulary, config.seed)
+    agent = fresh_baseline(system, vocabulary, config)
     model = agent.model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -75,6 +75,7 @@ def train_baseline(
     began = time.perf_counter()
     if isinstance(model, GSMNModel) and not (is_resumed and (folder / CHECKPOINT).exists()):
         words = Stage1Config(word_steps=config.word_steps, seed=config.seed)
+        model.train()  # making the policy has put it to flying
         learn_words(model, shown, words, watch=watched("words"))
     imitate(model, shown, config, folder, held=held, is_resumed=is_resumed, watch=watched("imitation"))
     figures["imitation_s"] = time.perf_counter() - began
@@ -86,7 +87,7 @@ def train_baseline(
     figures |= peak_memory(device)
     agent = uncompiled(agent)
     origin = {
-        "recipe": asdict(config) | {"min_count": min_count},
+        "recipe": asdict(config),
         "corpus": corpus.name,
         "segments": len(segments),
         **figures,

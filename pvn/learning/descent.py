@@ -96,7 +96,7 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
 
 
 def peak_memory(device: torch.device) -> dict[str, float]:
-    """The most memory this process has held so far, GiB: the machine's (not told on Windows), and on a GPU the GPU's."""
+    """The most memory this process has held so far, GiB: the host's (not told on Windows), and on a GPU the GPU's."""
     peak = {}
     if sys.platform != "win32":
         import resource

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
-from pvn.geometry import to_map
+from pvn.geometry import Camera, MapGrid, to_map
 from pvn.learning.demonstrations import (
     Batch,
     Demonstrations,
@@ -94,6 +94,11 @@ class ImitationConfig:
     """Steps between measurements on the dev split."""
     measured_flights: int = 300
     """Flights of the dev split that are measured."""
+    grid: MapGrid = MapGrid()
+    """Of GSMN's maps; Chaplot has none."""
+    camera: Camera = Camera()
+    min_count: int = 10
+    """Occurrences from which a word outside the dictionary is a term, as in PVN's recipe."""
     seed: int = 0
 
 
