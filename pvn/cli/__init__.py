@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcom
 
 from pvn.cli.benches import Bench
 from pvn.cli.corpora import Corpus
+from pvn.cli.demonstrating import Demo
 from pvn.cli.evaluating import Evaluate
 from pvn.cli.flying import Fly, Show
 from pvn.cli.reproducing import Reproduce
@@ -20,6 +21,7 @@ from pvn.cli.training import Train
 
 Verb = (
     Annotated[Fly, subcommand("fly", prefix_name=False)]
+    | Annotated[Demo, subcommand("demo", prefix_name=False)]
     | Annotated[Show, subcommand("show", prefix_name=False)]
     | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]

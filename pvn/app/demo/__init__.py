@@ -1,0 +1,1 @@
+"""The demo: a page on which anyone flies a drone by typing."""

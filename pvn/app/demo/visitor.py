@@ -1,0 +1,326 @@
+"""One visitor: choosing, flying and replaying; what there is to see goes to a view, which knows of nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, Protocol
+
+import numpy as np
+
+from pvn.app.demo.choices import (
+    FIELD_FILE,
+    Choice,
+    Ground,
+    Pilot,
+    Presses,
+    add_landmark,
+    choose,
+    corpus_ground,
+    move_landmark,
+    random_ground,
+    remove_landmark,
+    retell,
+)
+from pvn.app.demo.flight import Flight, Shown, between, describe, write_flight
+from pvn.app.demo.pictures import field_picture
+from pvn.app.recorded import Floats, Moment, fly_and_record
+from pvn.corpus.segments import Corpus
+from pvn.evaluation.systems import System
+from pvn.world.lani import write_layout
+
+State = Literal["choosing", "flying", "replaying", "gone"]
+FRAME_SECONDS = 0.07
+"""Between two places of the drone on its way from one step to the next."""
+
+
+@dataclass(frozen=True)
+class House:
+    """What all visitors share."""
+
+    systems: Mapping[Pilot, System]
+    pool: Executor
+    """Where flights are flown and fields are made."""
+    corpus: Corpus | None = None
+    corpus_folder: str = ""
+    device: str = "cpu"
+    drawing: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a file is written: figures are drawn one at a time."""
+
+
+class View(Protocol):
+    """What a visitor sees."""
+
+    def show_choice(self, choice: Choice) -> None:
+        """The field, the segments to choose from, the instruction."""
+
+    def show_state(self, state: State, num_steps: int) -> None:
+        """What can be done now; num_steps is how many there are to replay."""
+
+    def show_step(self, shown: Shown) -> None:
+        """A step of the flight."""
+
+    def move_drone(self, pose_world: Floats) -> None:
+        """Put the drone at a pose (6,), field frame, between two steps."""
+
+    def say(self, text: str) -> None:
+        """A line about what happens."""
+
+    def warn(self, text: str) -> None:
+        """A line about what cannot be done, and what can."""
+
+    def share(self, command: str, is_edited: bool) -> None:
+        """The command that repeats the flight."""
+
+    def send_file(self, name: str, content: bytes) -> None:
+        """A file to keep."""
+
+
+class Visitor:
+    """The state of one visitor. Methods are called from any thread, and return at once where flights go on."""
+
+    def __init__(self, view: View, house: House, seed: int) -> None:
+        self._view, self._house = view, house
+        self._lock = threading.RLock()
+        self._presses = Presses()
+        self._flight: Flight | None = None
+        self.state: State = "choosing"
+        self._speed = 2.0
+        self.choice = choose(random_ground(seed), 0, "pvn")
+        view.show_choice(self.choice)
+        view.show_state(self.state, 0)
+        self._introduce()
+
+    def _introduce(self) -> None:
+        if self.choice.is_edited:
+            self._view.say("Your own arrangement: type what to do there, and press Fly.")
+        else:
+            self._view.say(f"This is {self.choice.ground.title}. Press Fly, or type something else to do first.")
+
+    def _attempt(self, act: Callable[[], None]) -> None:
+        """Do what a visitor asks for, unless it cannot be done, which is said."""
+        try:
+            with self._lock:
+                if self.state == "gone":
+                    return
+                self._presses.check(time.monotonic())
+                if self.state == "flying":
+                    raise ValueError("The drone is flying; press Stop first, or wait until it has landed.")
+            act()
+        except (ValueError, OSError) as error:
+            self._view.warn(str(error))
+
+    def _set(self, choice: Choice) -> None:
+        """Another flight to be; what was flown is forgotten."""
+        with self._lock:
+            if self.state in ("gone", "flying"):
+                return
+            self._drop_flight()
+            self.state, self.choice = "choosing", choice
+        self._view.show_choice(choice)
+        self._view.show_state("choosing", 0)
+        self._introduce()
+
+    def _drop_flight(self) -> None:
+        if self._flight is not None:
+            self._flight.is_cut.set()
+        self._flight = None
+
+    def go_to_seed(self, seed: int) -> None:
+        """Another random field."""
+        self._attempt(lambda: self._enter(lambda: (random_ground(seed), 0)))
+
+    def go_to_segment(self, name: str) -> None:
+        """The field of a segment of the corpus."""
+        corpus = self._house.corpus
+        if corpus is not None:
+            self._attempt(lambda: self._enter(lambda: corpus_ground(corpus, self._house.corpus_folder, name)))
+
+    def _enter(self, find: Callable[[], tuple[Ground, int]]) -> None:
+        self._view.say("Making the field …")
+        ground, place = find()
+        self._set(choose(ground, place, self.choice.pilot))
+
+    def pick(self, place: int) -> None:
+        """Another segment of the same field, which is put back as it was."""
+        self._attempt(lambda: self._set(choose(self.choice.ground, place, self.choice.pilot)))
+
+    def pick_pilot(self, pilot: Pilot) -> None:
+        """Another pilot."""
+        self._attempt(lambda: self._set(replace(self.choice, pilot=pilot)))
+
+    def set_speed(self, speed: float) -> None:
+        """How many times faster than the clock a flight is shown; 0 for as fast as it goes."""
+        self._speed = speed
+
+    def restore(self) -> None:
+        """The field as it was before it was edited."""
+        self.pick(self.choice.place)
+
+    def move(self, index: int, x: float, y: float) -> None:
+        """A landmark elsewhere; field frame, metres."""
+        self._attempt(lambda: self._set(move_landmark(self.choice, index, x, y)))
+
+    def add(self, name: str) -> None:
+        """One landmark more."""
+        self._attempt(lambda: self._set(add_landmark(self.choice, name)))
+
+    def remove(self, index: int) -> None:
+        """One landmark less."""
+        self._attempt(lambda: self._set(remove_landmark(self.choice, index)))
+
+    def tell(self, text: str) -> None:
+        """Other words, not yet to be flown."""
+        with self._lock:
+            if self.state != "flying":
+                self.choice = retell(self.choice, text)
+
+    def fly(self, text: str) -> None:
+        """Fly as told."""
+        self._attempt(lambda: self._take_off(text))
+
+    def _take_off(self, text: str) -> None:
+        choice = retell(self.choice, text)
+        choice.check()
+        system = self._house.systems[choice.pilot]
+        with self._lock:
+            if self.state in ("gone", "flying"):
+                return
+            self._drop_flight()
+            self.state, self.choice = "flying", choice
+            flight = Flight(choice, np.zeros((0, 0, 3), np.float32), system.config.step_seconds)
+            self._flight = flight
+        self._view.show_state("flying", 0)
+        self._view.say("Taking off …")
+        self._house.pool.submit(self._fly, flight, system)
+
+    def stop(self) -> None:
+        """End the flight that is on."""
+        with self._lock:
+            if self.state == "flying" and self._flight is not None:
+                self._flight.is_cut.set()
+
+    def leave(self) -> None:
+        """End everything, for the visitor is gone."""
+        with self._lock:
+            self.state = "gone"
+            self._drop_flight()
+
+    def _fly(self, flight: Flight, system: System) -> None:
+        choice, words = flight.choice, ""
+        try:
+            flight.above = field_picture(choice.layout)
+            recorded = fly_and_record(
+                system,
+                choice.task,
+                has_goal=choice.has_goal,
+                device=self._house.device,
+                watch=lambda moment: self._watch(flight, moment),
+            )
+            flight.end_world = recorded.flown_world[-1]
+            self._glide(flight, len(flight.moments))
+            flight.recorded = recorded
+            words = describe(recorded)
+        except InterruptedError:
+            words = f"You ended the flight after {len(flight.moments)} steps."
+        except Exception as error:
+            words = f"The flight failed ({type(error).__name__}: {error}); try again, or choose another field."
+            raise
+        finally:
+            self._land(flight, words)
+
+    def _land(self, flight: Flight, words: str) -> None:
+        with self._lock:
+            if self.state == "gone" or self._flight is not flight:
+                return
+            self.state = "replaying" if flight.moments else "choosing"
+            flight.is_cut.clear()
+        if flight.moments:
+            self._view.show_step(flight.shown(flight.num_places - 1))
+        self._view.show_state(self.state, flight.num_places)
+        self._view.say(words + self._unknown(flight.choice))
+        self._view.share(flight.choice.command(), flight.choice.is_edited)
+
+    def _watch(self, flight: Flight, moment: Moment) -> None:
+        if flight.is_cut.is_set():
+            raise InterruptedError
+        flight.moments.append(moment)
+        self._glide(flight, moment.step)
+
+    def _glide(self, flight: Flight, index: int) -> None:
+        """Show the way to a step, as fast as the visitor likes it, and then the step."""
+        duration = flight.step_seconds / self._speed if self._speed else 0.0
+        count = max(round(duration / FRAME_SECONDS), 1)
+        for frame in range(1, count) if index else ():
+            self._view.move_drone(between(flight.pose(index - 1), flight.pose(index), frame / count))
+            if flight.is_cut.wait(duration / count):
+                raise InterruptedError
+        self._view.show_step(flight.shown(index))
+        if self.state == "flying":
+            self._view.say(f"Flying: step {index + 1}" + self._unknown(flight.choice))
+        if flight.is_cut.wait(duration / count):
+            raise InterruptedError
+
+    def _unknown(self, choice: Choice) -> str:
+        words = self.unknown_words(choice)
+        return f"\n\nWords this pilot has never read, and will not heed: **{', '.join(words)}**" if words else ""
+
+    def unknown_words(self, choice: Choice) -> list[str]:
+        """Words of the instruction that the pilot does not know; none for one that does not read."""
+        vocabulary = getattr(self._house.systems[choice.pilot].policy, "vocabulary", None)
+        return [] if vocabulary is None else vocabulary.unknown_words(choice.instruction)
+
+    def replay(self, index: int) -> None:
+        """Show a step again."""
+        with self._lock:
+            flight = self._flight
+            if self.state != "replaying" or flight is None or not 0 <= index < flight.num_places:
+                return
+            self._view.show_step(flight.shown(index))
+
+    def play(self) -> None:
+        """Show the whole flight again."""
+        with self._lock:
+            if self.state != "replaying" or self._flight is None:
+                return
+            flight = self._flight
+            flight.is_cut.set()  # an earlier replay ends
+            again = replace(flight, is_cut=threading.Event())
+            self._flight = again
+        self._house.pool.submit(self._play, again)
+
+    def _play(self, flight: Flight) -> None:
+        try:
+            for index in range(flight.num_places):
+                self._glide(flight, index)
+        except InterruptedError:
+            return
+
+    def save_field(self) -> None:
+        """Send the field as an environment file, with which the shared command repeats a flight in an edited field."""
+        layout = self.choice.layout
+        self._attempt(lambda: self._save(FIELD_FILE, lambda path: write_layout(layout, path)))
+
+    def save_flight(self, suffix: str) -> None:
+        """Send the flight as a picture (.png), a film (.mp4) or a recording (.rrd)."""
+        self._attempt(lambda: self._save_flight(suffix))
+
+    def _save_flight(self, suffix: str) -> None:
+        recorded = None if self._flight is None else self._flight.recorded
+        if recorded is None:
+            raise ValueError("There is nothing to save yet: fly to the end first.")
+        self._view.say(f"Writing the {suffix} file …")
+        with self._house.drawing:
+            self._save(f"flight{suffix}", lambda path: write_flight(recorded, path))
+        self._view.say(describe(recorded))
+
+    def _save(self, name: str, write: Callable[[Path], None]) -> None:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            write(path)
+            self._view.send_file(name, path.read_bytes())
