@@ -34,9 +34,9 @@ class Demo:
         try:
             from pvn.app.demo.server import DemoConfig, DemoServer
         except ModuleNotFoundError as error:
-            if error.name not in ("viser", "trimesh"):
+            if error.name != "viser":
                 raise
-            raise ValueError(f'the demo needs {error.name}, which is not here; pip install "pvn[app]"') from None
+            raise ValueError('the demo needs viser, which is not installed; pip install "pvn[app]"') from None
         config = DemoConfig(
             host=self.host,
             port=self.port,

@@ -25,7 +25,7 @@ class Shown:
     pose_world: Floats
     """(6,), field frame."""
     flown: Floats
-    """(P, 3): the way so far, field frame."""
+    """(P, 2): the way so far, field frame."""
     seconds: Floats
     """(P',): times of the steps so far."""
     speeds: Floats
@@ -82,7 +82,7 @@ class Flight:
             moment=moment,
             index=index,
             pose_world=pose,
-            flown=np.stack([self.pose(step)[:3] for step in range(index + 1)]),
+            flown=np.stack([self.pose(step)[:2] for step in range(index + 1)]),
             seconds=np.array([moment.step * self.step_seconds for moment in so_far], np.float32),
             speeds=np.array([np.hypot(*moment.velocity_world[:2]) for moment in so_far], np.float32),
             stop_chances=np.array(chances, np.float32),

@@ -206,13 +206,12 @@ def _fence(side: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 @functools.cache
 def fence_mesh() -> Mesh:
-    """The four fences, field frame, seen from both sides."""
+    """The four fences, field frame; they have no thickness, and can be seen from both sides."""
     meshes = []
     for side in (WEST, EAST, SOUTH, NORTH):
         quads, colours = _fence(side)
         normal = np.cross(quads[0, 1] - quads[0, 0], quads[0, 2] - quads[0, 0])
-        for corners, sign in ((quads, 1.0), (quads[:, ::-1], -1.0)):
-            meshes.append(_mesh_of_quads(corners, np.broadcast_to(sign * normal, corners.shape), colours))
+        meshes.append(_mesh_of_quads(quads, np.broadcast_to(normal, quads.shape), colours))
     return _weld(_join(meshes))
 
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 PILOT_NAMES: dict[str, Pilot] = dict(zip(("PVN", "GSMN", "Chaplot", "Oracle"), PILOTS, strict=True))
 SPEEDS = {"as it is": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as it goes": 0.0}
 KINDS = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
-CHART_PX = 120
+CHART_PX = 92
 IMAGE_SCALE = 3
 COPY = (
     "navigator.clipboard.writeText(this.previousElementSibling.textContent);"
     "this.textContent='Copied';setTimeout(()=>this.textContent='Copy',1500)"
 )
-LEFT_PX, RIGHT_PX = 330, 400
+LEFT_PX, RIGHT_PX = 330, 340
 
 
 def _enlarged(image: Any) -> Any:
@@ -119,10 +119,10 @@ class Page:
 
     def _add_seeing(self, gui: viser.GuiApi) -> None:
         panel = gui.add_panel()
-        with panel.add_tab("What the drone sees and thinks", viser.Icon.EYE):
+        with panel.add_tab("Sees and thinks", viser.Icon.EYE):
             self._image = gui.add_image(np.full((72 * IMAGE_SCALE, 128 * IMAGE_SCALE, 3), 230, np.uint8), format="jpeg")
             self._sheet = gui.add_image(np.full((8, 8, 3), 255, np.uint8), format="png", visible=False)
-            self._stop_chart = self._add_chart(gui, "stop probability", "#d62728", 1.0)
+            self._stop_chart = self._add_chart(gui, "stop probability", "#d62728", 1.08)
             self._speed_chart = self._add_chart(gui, "speed (m/s)", "#1f77b4", 3.2)
         panel.dock_right()
         panel.set_width(RIGHT_PX)

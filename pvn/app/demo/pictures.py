@@ -13,6 +13,7 @@ from pvn.app.evolution import GOAL_COLOUR, REACH, TRAJECTORY_COLOUR, lay_over_fi
 from pvn.app.recorded import Floats, Maps
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.simulator.cameras import from_above, take_pictures
+from pvn.simulator.rendering import ORIGIN
 from pvn.world.layout import FIELD_SIZE, Layout
 
 Bytes = npt.NDArray[np.uint8]
@@ -29,10 +30,11 @@ COLOURS = (TRAJECTORY_COLOUR, GOAL_COLOUR)
 
 
 def ground_picture(layout: Layout) -> Bytes:
-    """Grass, lakes and kerbs (H, W, 3) from above, north up, by the simulator's camera; landmarks left out."""
+    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, by the simulator's camera; no landmarks."""
     across = FIELD_SIZE + 2 * GROUND_MARGIN
     camera = from_above(-GROUND_MARGIN, -GROUND_MARGIN, across, GROUND_PX)
-    return take_pictures([Layout((), layout.lake)], [camera], GROUND_PX, GROUND_PX)[0]
+    camera[ORIGIN + 2] = 0.02  # below everything that stands there
+    return take_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
 
 
 def field_picture(layout: Layout) -> Floats:

@@ -10,16 +10,18 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-import trimesh
 import viser
 from viser.transforms import SO3
 
 from pvn.app.demo.choices import Choice
-from pvn.app.demo.meshes import Mesh, drone_mesh, fence_mesh, landmark_mesh
+from pvn.app.demo.gltf import to_glb
+from pvn.app.demo.meshes import drone_mesh, fence_mesh, landmark_mesh
 from pvn.app.demo.pictures import GROUND_MARGIN, HEAT_PX, Bytes, ground_picture
 from pvn.app.evolution import REACH
 from pvn.app.recorded import Floats
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
+from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
+from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import SUCCESS_M
@@ -28,7 +30,8 @@ View = Literal["free", "follow the drone", "from above"]
 
 MIDDLE = FIELD_SIZE / 2
 SKY = (184, 214, 240)
-MEADOW = (118, 128, 69)
+MEADOW, BEYOND = (117, 127, 69), 1200.0
+"""Colour and extent (metres) of the ground where no picture of it reaches."""
 FLOWN, DEMONSTRATED, GOAL, START = (30, 110, 255), (255, 255, 255), (255, 196, 0), (240, 228, 66)
 FACING_UP = SO3.from_x_radians(math.pi).wxyz
 """viser's pictures stand as a camera's do, y down; turned so, north is up and they face the sky."""
@@ -37,35 +40,20 @@ BEHIND, ABOVE, AHEAD = 9.0, 4.5, 5.0
 """Where the following camera is, and where it looks, seen from the drone."""
 
 
-def _to_glb(mesh: Mesh) -> bytes:
-    # A browser takes colours at corners for linear light.
-    linear = np.where(mesh.colours <= 0.04045, mesh.colours / 12.92, ((mesh.colours + 0.055) / 1.055) ** 2.4)
-    colours = np.concatenate([linear, np.ones((len(linear), 1))], 1)
-    shape = trimesh.Trimesh(
-        mesh.vertices,
-        mesh.faces,
-        vertex_normals=mesh.normals,
-        vertex_colors=np.asarray(colours.clip(0, 1) * 255, np.uint8),
-        process=False,
-    )
-    glb: Any = shape.export(file_type="glb", include_normals=True)
-    return bytes(glb)
-
-
 @functools.cache
 def landmark_glb(name: str) -> bytes:
     """A landmark class at scale 1 as a binary glTF file."""
-    return _to_glb(landmark_mesh(name))
+    return to_glb(landmark_mesh(name))
 
 
 @functools.cache
 def _drone_glb() -> bytes:
-    return _to_glb(drone_mesh())
+    return to_glb(drone_mesh())
 
 
 @functools.cache
 def _fence_glb() -> bytes:
-    return _to_glb(fence_mesh())
+    return to_glb(fence_mesh(), is_two_sided=True)
 
 
 def _segments(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.float32]:
@@ -82,13 +70,17 @@ def furnish(server: viser.ViserServer) -> None:
     """What is the same for everybody: sky, the meadow beyond, fences, light."""
     scene = server.scene
     scene.set_background_image(np.full((8, 8, 3), SKY, np.uint8))
-    scene.configure_fog(90.0, 420.0, color=SKY)
+    scene.configure_fog(120.0, 600.0, color=SKY)
     scene.world_axes.visible = False
-    angle = np.linspace(0, 2 * math.pi, 49)[:-1]
-    rim = np.stack([400 * np.cos(angle) + MIDDLE, 400 * np.sin(angle) + MIDDLE, np.full(48, -0.15)], -1)
-    faces = np.stack([np.zeros(48, int), 1 + np.arange(48), 1 + (np.arange(48) + 1) % 48], -1)
-    vertices = np.concatenate([[[MIDDLE, MIDDLE, -0.15]], rim]).astype(np.float32)
-    scene.add_mesh_simple("/meadow", vertices, faces, color=MEADOW, cast_shadow=False, receive_shadow=False)
+    scene.add_image(
+        "/meadow", np.full((8, 8, 3), MEADOW, np.uint8), BEYOND, BEYOND, format="png",
+        cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, -0.1),
+    )  # fmt: skip
+    scene.configure_default_lights(False)
+    scene.configure_environment_map(None)
+    scene.add_light_ambient("/daylight", intensity=1.9)
+    sun = 100 * np.array([SUN_X, SUN_Y, SUN_Z], np.float64)
+    scene.add_light_directional("/sun", intensity=2.0, position=sun)
     scene.add_glb("/fences", _fence_glb(), cast_shadow=False)
 
 
@@ -100,7 +92,6 @@ class Stage:
         self._scene = client.scene
         self.on_drag: Callable[[int, float, float], None] = lambda index, x, y: None
         """Is told to which place (x, y) the landmark of an index was dragged."""
-        self._lake: npt.NDArray[np.bool_] | None = None
         self._marks: list[viser.SceneNodeHandle] = []
         self._labels: list[viser.LabelHandle] = []
         self._has_names = True
@@ -127,17 +118,18 @@ class Stage:
             wxyz=FACING_UP, position=(MIDDLE, MIDDLE, HEAT_HEIGHT), visible=False,
         )  # fmt: skip
         self._path: viser.LineSegmentsHandle | None = None
+        stem = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, SimulatorConfig().altitude]]], np.float32)
+        self._stem = self._scene.add_line_segments("/stem", stem, colors=FLOWN, thickness=0.05)
 
     def show_field(self, layout: Layout) -> None:
         """Ground and landmarks of a field; the landmarks can be dragged."""
-        if self._lake is None or not np.array_equal(self._lake, layout.lake):
-            self._lake = layout.lake
-            across = FIELD_SIZE + 2 * GROUND_MARGIN
-            self._scene.add_image(
-                "/ground", ground_picture(layout), across, across, format="jpeg", jpeg_quality=85,
-                cast_shadow=False, receive_shadow=0.4, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
-            )  # fmt: skip
+        across = FIELD_SIZE + 2 * GROUND_MARGIN
+        ground = ground_picture(layout)
         with self._client.atomic():
+            self._scene.add_image(
+                "/ground", ground, across, across, format="jpeg", jpeg_quality=85,
+                cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
+            )  # fmt: skip
             for handle in (*self._marks, *self._labels):
                 handle.remove()
             self._marks, self._labels = [], []
@@ -195,9 +187,9 @@ class Stage:
     def show_task(self, choice: Choice) -> None:
         """The start, and, where there is one, the demonstrated path and the goal region."""
         self.show_heat(None)
-        self.show_path(np.zeros((0, 3), np.float32))
+        self.show_path(np.zeros((0, 2), np.float32))
         x, y, yaw = choice.task.start
-        self.show_pose(np.array([x, y, 5.0, 0.0, 0.0, yaw], np.float32))
+        self.show_pose(np.array([x, y, SimulatorConfig().altitude, 0.0, 0.0, yaw], np.float32))
         path = choice.task.path
         angle = np.linspace(0, 2 * math.pi, 65)
         ring = np.stack([np.cos(angle), np.sin(angle)], -1)
@@ -217,6 +209,7 @@ class Stage:
         turn = rotation_world_body(torch.from_numpy(np.asarray(pose_world[None, 3:], np.float64)))[0].numpy()
         with self._client.atomic():
             self._drone.position = pose_world[:3]
+            self._stem.position = (float(pose_world[0]), float(pose_world[1]), 0.0)
             self._drone.wxyz = SO3.from_matrix(turn).wxyz
             if self._view == "follow the drone":
                 self._follow()
@@ -253,8 +246,8 @@ class Stage:
         self._camera.image = image
 
     def show_path(self, points: Floats) -> None:
-        """The flown path (P, 3)."""
-        lines = np.stack([points[:-1], points[1:]], 1) if len(points) > 1 else np.zeros((0, 2, 3), np.float32)
+        """The flown path (P, 2), on the ground, where it can be compared with what was demonstrated and expected."""
+        lines = _segments(points, PATH_HEIGHT) if len(points) > 1 else np.zeros((0, 2, 3), np.float32)
         if self._path is None or not len(lines):
             placed = lines if len(lines) else np.zeros((1, 2, 3), np.float32)
             self._path = self._add_lines("/flown", placed, FLOWN, bool(len(lines)))
