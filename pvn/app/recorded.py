@@ -14,8 +14,9 @@ from torch import Tensor
 from pvn.corpus.flight import FlightLog, fly, simulator_for
 from pvn.evaluation.systems import System
 from pvn.geometry import MapGrid
-from pvn.model.gsmn import GSMNMemory
+from pvn.model.gsmn import Decision, GSMNMemory
 from pvn.model.pvn import PVNMemory
+from pvn.model.visitation import Visitation
 from pvn.simulator.simulator import STOP, Observation
 from pvn.world.task import HORIZON, SUCCESS_M, Task
 
@@ -98,6 +99,7 @@ def _host(value: Tensor) -> Any:
 
 def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     """What is on the maps of one flight after a step."""
+    seen: Visitation | Decision
     if isinstance(memory, PVNMemory) and memory.visitation is not None:
         seen, probability = memory.visitation, _host(memory.visitation.probability[row])
     elif isinstance(memory, GSMNMemory) and memory.decision is not None:

@@ -11,9 +11,11 @@ from tyro.conf import Positional, subcommand
 from pvn.cli.options import Device
 
 if TYPE_CHECKING:
+    from pvn.geometry import Camera
     from pvn.learning.agent import Agent
+    from pvn.world.task import Task
 
-Pilot = Literal["pvn", "oracle", "stop", "average"]
+Pilot = Literal["pvn", "gsmn", "chaplot", "oracle", "stop", "average"]
 
 
 MOST_WORDS = 100
@@ -39,17 +41,26 @@ def _pilot(name: Pilot, weights: Path | None, device: str) -> Any:
     """The pilot of that name."""
     from pvn.corpus.oracle import Oracle
     from pvn.corpus.pilots import Average, Stop
-    from pvn.learning.agent import load_agent, shipped_agent
+    from pvn.evaluation.systems import make_system
+    from pvn.learning.agent import load_agent
 
     match name:
-        case "pvn":
-            return shipped_agent(device) if weights is None else load_agent(weights, device)
+        case "pvn" | "gsmn" | "chaplot":
+            return make_system(name, device=device).policy if weights is None else load_agent(weights, device)
         case "oracle":
             return Oracle()
         case "stop":
             return Stop()
         case _:
             return Average()
+
+
+def _camera(policy: Any) -> Camera:
+    """The camera that a pilot was trained with; the usual one for a pilot that was not."""
+    from pvn.geometry import Camera
+
+    model = getattr(policy, "visitation", getattr(policy, "model", None))
+    return Camera() if model is None else model.config.camera
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +71,17 @@ class Fly:
     """What to do, in your words: "go past the barrel on the left and stop at the phone booth"."""
     seed: int = 0
     """Which field and paragraph; the same seed gives the same flights."""
+    segment: str | None = None
+    """Only this one of the five, 1 to 5; with a corpus, the one with this id (12-3)."""
+    corpus: Path | None = None
+    """Fly a segment of this corpus."""
+    file: Path | None = None
+    """Fly in the field of this LANI environment file (random_config_N.json) instead of a random one."""
+    start: tuple[float, float, float] | None = None
+    """Start your instruction here: x, y (metres), yaw (radians)."""
     pilot: Pilot = "pvn"
-    """Who flies: pvn is the trained agent, oracle follows the demonstrated path, stop stays, average flies on."""
+    """Who flies: pvn is the trained agent, gsmn and chaplot are its rivals, oracle follows the demonstrated path, stop
+    stays, average flies on."""
     weights: Path | None = None
     """An agent you trained (agent.safetensors) instead of the one in the package."""
     device: Device = "cpu"
@@ -71,32 +91,61 @@ class Fly:
     out: Path = Path("pictures")
     """Folder for the pictures."""
 
-    def run(self) -> None:
-        """Fly, draw, and say what happened."""
+    def _check(self) -> None:
+        if self.instruction is not None and self.pilot not in ("pvn", "gsmn", "chaplot"):
+            raise ValueError(
+                f"pilot: got {self.pilot!r}, expected pvn, gsmn or chaplot: the others do not read instructions"
+            )
+        if self.corpus is not None and (self.segment is None or self.file is not None):
+            raise ValueError("corpus: got no segment, or a file beside it; expected --segment 12-3, and no --file")
+        if self.start is not None and self.instruction is None:
+            raise ValueError("start: got no instruction to go with it, expected one in quotes")
+
+    def _tasks(self) -> list[Task]:
+        """What to fly."""
         from dataclasses import replace
 
+        import numpy as np
+
+        from pvn.corpus.meadow import sample_paragraph
+        from pvn.corpus.store import read_corpus
+        from pvn.world.lani import read_layout
+        from pvn.world.task import Task
+
+        layout = None if self.file is None else read_layout(self.file)
+        words = None if self.instruction is None else " ".join(self.instruction.split())
+        if layout is not None and self.start is not None and words is not None:
+            # Someone's own arrangement may be one through which no tour leads.
+            return [Task(layout, self.start, np.array([self.start[:2]] * 2), words)]
+        if self.corpus is not None:
+            tasks = [read_corpus(self.corpus).segment(str(self.segment)).task]
+        else:
+            tasks = [segment.task for segment in sample_paragraph(self.seed, layout)]
+            if self.segment is not None:
+                if self.segment not in map(str, range(1, len(tasks) + 1)):
+                    raise ValueError(f"segment: got {self.segment!r}, expected 1 to {len(tasks)}")
+                tasks = [tasks[int(self.segment) - 1]]
+        if words is not None:
+            tasks = [replace(tasks[0], instruction=words, start=self.start or tasks[0].start)]
+        return tasks
+
+    def run(self) -> None:
+        """Fly, draw, and say what happened."""
         from rich.console import Console
         from rich.progress import track
 
         from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.app.tables import print_flights
-        from pvn.corpus.meadow import sample_paragraph
-        from pvn.model.pvn import PVN
         from pvn.simulator.simulator import SimulatorConfig
 
+        self._check()
         policy = _pilot(self.pilot, self.weights, self.device)
         if self.instruction is not None:
-            if self.pilot != "pvn":
-                raise ValueError(f"pilot: got {self.pilot!r}, expected pvn: the others do not read instructions")
             _check_words(self.instruction, policy)
         console = Console()
         with console.status("compiling (the first time only) and flying"):
-            tasks = [segment.task for segment in sample_paragraph(self.seed)]
-            if self.instruction is not None:
-                tasks = [replace(tasks[0], instruction=" ".join(self.instruction.split()))]
-            config = SimulatorConfig(quality=self.quality)
-            if isinstance(policy, PVN):
-                config = replace(config, camera=policy.visitation.config.camera)
+            tasks = self._tasks()
+            config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
         paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
         is_shown = self.instruction is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import shlex
 from collections import deque
@@ -12,7 +13,7 @@ from typing import Literal, get_args
 from pvn.corpus.meadow import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.world.landmarks import landmark_class
+from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Task
 
@@ -37,6 +38,7 @@ class Ground:
     title: str
 
 
+@functools.lru_cache(maxsize=64)
 def random_ground(seed: int) -> Ground:
     """A random field and its five segments."""
     if not 0 <= seed <= LARGEST_SEED:
@@ -129,14 +131,16 @@ def retell(choice: Choice, text: str) -> Choice:
 
 
 def _inside(value: float) -> float:
-    return min(max(value, FENCE_CLEARANCE), FIELD_SIZE - FENCE_CLEARANCE)
+    """The nearest coordinate (metres) where a landmark may stand."""
+    # Whole config units, so that the environment file that repeats the flight is read back as the same field.
+    inside = min(max(value, FENCE_CLEARANCE), FIELD_SIZE - FENCE_CLEARANCE)
+    return round(inside / METRES_PER_CONFIG) * METRES_PER_CONFIG
 
 
 def move_landmark(choice: Choice, index: int, x: float, y: float) -> Choice:
     """The same with a landmark elsewhere, inside the fences (field frame, metres); a ValueError where others stand."""
     marks = list(choice.layout.landmarks)
-    # Whole centimetres, so that the environment file that repeats the flight is read back as the same field.
-    marks[index] = replace(marks[index], x=round(_inside(x), 2), y=round(_inside(y), 2))
+    marks[index] = replace(marks[index], x=_inside(x), y=_inside(y))
     return replace(choice, layout=Layout(tuple(marks), choice.layout.lake))
 
 
@@ -150,7 +154,7 @@ def _places_ahead(start: Sequence[float]) -> list[tuple[float, float]]:
     """Places from 8 m ahead of a pose outwards, field frame."""
     x, y, yaw = start
     middle = (_inside(x + 8 * math.cos(yaw)), _inside(y + 8 * math.sin(yaw)))
-    places = [(float(east), float(north)) for east in range(3, 48) for north in range(3, 48)]
+    places = [(_inside(east), _inside(north)) for east in range(3, 48) for north in range(3, 48)]
     return sorted(places, key=lambda place: math.dist(place, middle))
 
 

@@ -106,11 +106,11 @@ def write_flight(recorded: Recorded, path: Path) -> None:
                 frames = np.stack([moment.image for moment in recorded.moments])[None]
                 draw_flight(path, recorded.task, recorded.log, frames, 0, recorded.has_goal)
             case ".mp4":
-                from pvn.app.film import write_film
+                from pvn.app.film import write_film  # type: ignore[import-not-found]
 
                 write_film(recorded, path)
             case _:
-                from pvn.app.recording import write_recording
+                from pvn.app.recording import write_recording  # type: ignore[import-not-found]
 
                 write_recording(recorded, path)
     except ImportError as error:

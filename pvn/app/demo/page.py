@@ -121,7 +121,9 @@ class Page:
         panel = gui.add_panel()
         with panel.add_tab("Sees and thinks", viser.Icon.EYE):
             self._image = gui.add_image(np.full((72 * IMAGE_SCALE, 128 * IMAGE_SCALE, 3), 230, np.uint8), format="jpeg")
-            self._sheet = gui.add_image(np.full((8, 8, 3), 255, np.uint8), format="png", visible=False)
+            self._sheet = gui.add_image(
+                np.full((8, 8, 3), 255, np.uint8), format="jpeg", jpeg_quality=88, visible=False
+            )
             self._stop_chart = self._add_chart(gui, "stop probability", "#d62728", 1.08)
             self._speed_chart = self._add_chart(gui, "speed (m/s)", "#1f77b4", 3.2)
         panel.dock_right()
@@ -181,7 +183,6 @@ class Page:
         if option[0] == "--seed":
             _set(self._seed, int(option[1]))
         self.stage.show_task(choice)
-        self.share(choice.command(), choice.is_edited)
 
     def show_state(self, state: State, num_places: int) -> None:
         """What can be done now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shlex
 import socket
 import threading
 from collections.abc import Callable
@@ -81,6 +82,17 @@ def warm_up(config: DemoConfig, watch: Callable[[str], None]) -> dict[Pilot, Sys
     return systems
 
 
+def _options(config: DemoConfig) -> dict[Pilot, str]:
+    """What `pvn fly` needs to be told of pilots that are not the package's, and of the device."""
+    device = "" if config.device == "cpu" else f" --device {config.device}"
+    options = {name: device for name in PILOTS}
+    for name in PILOTS if config.runs is not None else ():
+        weights = Path(config.runs or "") / name / "agent.safetensors"
+        if weights.exists():
+            options[name] += f" --weights {shlex.quote(str(weights))}"
+    return options
+
+
 def _check_port(host: str, port: int) -> None:
     """Refuse a port that someone else listens at; viser would quietly take the next one."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
@@ -110,7 +122,7 @@ class DemoServer:
         self._visitors: dict[int, Visitor] = {}
         # One worker for each flight, and some for replays.
         self._pool = ThreadPoolExecutor(2 * config.visitors, thread_name_prefix="flight")
-        self._house = House(systems, self._pool, corpus, str(config.corpus or ""), config.device)
+        self._house = House(systems, self._pool, corpus, str(config.corpus or ""), config.device, _options(config))
         with contextlib.redirect_stdout(io.StringIO()):  # viser's own greeting
             self._server = LocalServer(config.host, config.port, label="PVN: fly by language", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(30, 110, 60))

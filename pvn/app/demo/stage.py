@@ -79,7 +79,7 @@ def furnish(server: viser.ViserServer) -> None:
     scene.configure_default_lights(False)
     scene.configure_environment_map(None)
     scene.add_light_ambient("/daylight", intensity=1.9)
-    sun = 100 * np.array([SUN_X, SUN_Y, SUN_Z], np.float64)
+    sun = (100 * float(SUN_X), 100 * float(SUN_Y), 100 * float(SUN_Z))
     scene.add_light_directional("/sun", intensity=2.0, position=sun)
     scene.add_glb("/fences", _fence_glb(), cast_shadow=False)
 
@@ -130,7 +130,7 @@ class Stage:
                 "/ground", ground, across, across, format="jpeg", jpeg_quality=85,
                 cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
             )  # fmt: skip
-            for handle in (*self._marks, *self._labels):
+            for handle in self._marks:  # their names go with them
                 handle.remove()
             self._marks, self._labels = [], []
             for index, mark in enumerate(layout.landmarks):
@@ -239,7 +239,7 @@ class Stage:
                 case "from above":
                     self._look(middle + np.array([0.0, -0.01, 68.0]), middle, up=(0, 1, 0))
                 case _:
-                    self._look(middle + np.array([-8.0, -46.0, 30.0]), middle - np.array([0.0, 4.0, 0.0]))
+                    self._look(middle + np.array([-7.0, -40.0, 27.0]), middle - np.array([0.0, 3.0, 0.0]))
 
     def show_image(self, image: Bytes) -> None:
         """What the drone sees (H, W, 3), in its frustum."""

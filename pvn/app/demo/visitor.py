@@ -49,6 +49,8 @@ class House:
     corpus: Corpus | None = None
     corpus_folder: str = ""
     device: str = "cpu"
+    options: Mapping[Pilot, str] = field(default_factory=dict)
+    """What to add to `pvn fly` where a pilot is not the package's, or flies elsewhere than on the CPU."""
     drawing: threading.Lock = field(default_factory=threading.Lock)
     """Held while a file is written: figures are drawn one at a time."""
 
@@ -96,7 +98,11 @@ class Visitor:
         view.show_state(self.state, 0)
         self._introduce()
 
+    def _share(self, choice: Choice) -> None:
+        self._view.share(choice.command() + self._house.options.get(choice.pilot, ""), choice.is_edited)
+
     def _introduce(self) -> None:
+        self._share(self.choice)
         if self.choice.is_edited:
             self._view.say("Your own arrangement: type what to do there, and press Fly.")
         else:
@@ -244,7 +250,7 @@ class Visitor:
             self._view.show_step(flight.shown(flight.num_places - 1))
         self._view.show_state(self.state, flight.num_places)
         self._view.say(words + self._unknown(flight.choice))
-        self._view.share(flight.choice.command(), flight.choice.is_edited)
+        self._share(flight.choice)
 
     def _watch(self, flight: Flight, moment: Moment) -> None:
         if flight.is_cut.is_set():
