@@ -106,7 +106,13 @@ def visit(house, speed=0.0):
     return visitor, screen
 
 
+def settle(visitor):
+    """Wait until all that was asked for is done, flights aside."""
+    visitor._acts.submit(lambda: None).result(30)
+
+
 def fly_to_the_end(visitor, screen, text=None):
+    settle(visitor)
     screen.landed.clear()
     visitor.fly(visitor.choice.instruction if text is None else text)
     assert screen.landed.wait(60), screen.warned
@@ -213,6 +219,7 @@ def test_what_no_pilot_could_fly_is_refused_kindly(house, pilot, text, message):
     visitor, screen = visit(house)
     visitor.pick_pilot(pilot)
     visitor.fly(text)
+    settle(visitor)
     assert message in screen.warned[-1] and visitor.state == "choosing" and not screen.steps
 
 
@@ -228,8 +235,10 @@ def test_a_flight_is_shown_step_by_step_and_told_in_words(house):
     heats = {shown.heat.tobytes() for shown in screen.steps}
     assert len(heats) == (screen.num_places - 2) // 6 + 1, "the prediction changes every six steps"
     visitor.replay(2)
+    settle(visitor)
     assert screen.steps[-1].index == 2 and len(screen.steps[-1].flown) == 3
     visitor.replay(999)
+    settle(visitor)
     assert screen.steps[-1].index == 2
 
 
@@ -271,8 +280,10 @@ def test_one_flight_at_a_time_and_stop_ends_it(house):
     screen.landed.clear()
     visitor.fly(visitor.choice.instruction)
     visitor.fly(visitor.choice.instruction)
+    settle(visitor)
     assert "press Stop first" in screen.warned[-1]
     visitor.add("Apple")
+    settle(visitor)
     assert "press Stop first" in screen.warned[-1]
     while not screen.steps:
         time.sleep(0.01)
@@ -294,6 +305,7 @@ def test_pressing_too_often_is_refused(house):
 def test_two_visitors_have_their_own_flights(house):
     (one, first), (two, second) = visit(house, 4.0), visit(house, 4.0)
     two.pick(2)
+    settle(two)
     for visitor, screen in ((one, first), (two, second)):
         screen.landed.clear()
         visitor.fly(visitor.choice.instruction)
@@ -325,6 +337,7 @@ def test_a_visitor_who_leaves_frees_everything(house):
 def test_a_flight_can_be_played_again_and_saved_as_a_picture(house):
     visitor, screen = visit(house)
     visitor.save_flight(".png")
+    settle(visitor)
     assert "nothing to save yet" in screen.warned[-1]
     visitor.pick_pilot("oracle")
     fly_to_the_end(visitor, screen)
@@ -336,6 +349,7 @@ def test_a_flight_can_be_played_again_and_saved_as_a_picture(house):
         time.sleep(0.01)
     assert [shown.index for shown in screen.steps[count:]] == list(range(screen.num_places))
     visitor.save_flight(".png")
+    settle(visitor)
     assert screen.files["flight.png"].startswith(b"\x89PNG")
 
 
@@ -350,6 +364,7 @@ def test_a_flight_is_saved_as_a_film_and_as_a_recording(house, suffix, module, p
     visitor.pick_pilot("oracle")
     fly_to_the_end(visitor, screen)
     visitor.save_flight(suffix)
+    settle(visitor)
     assert magic in screen.files[f"flight{suffix}"][:16], screen.warned
 
 
@@ -376,6 +391,7 @@ def test_the_shared_command_repeats_the_flight_exactly(house, case, corpus_folde
             visitor.move(0, 12.345, 40.0)
             text = "fly to the windmill"
             visitor.save_field()
+            settle(visitor)
             (tmp_path / "field.json").write_bytes(screen.files["field.json"])
         case "corpus":
             from pvn.corpus.store import read_corpus

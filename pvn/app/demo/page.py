@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import random
+import re
 import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_args
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 PILOT_NAMES: dict[str, Pilot] = dict(zip(("PVN", "GSMN", "Chaplot", "Oracle"), PILOTS, strict=True))
 SPEEDS = {"as it is": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as it goes": 0.0}
 KINDS = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
-CHART_PX = 92
+CHART_PX = 96
 IMAGE_SCALE = 3
 COPY = (
     "navigator.clipboard.writeText(this.previousElementSibling.textContent);"
@@ -45,6 +46,11 @@ def _number(title: str) -> int:
     """The place, from 0, of a menu's entry such as "3. stone well"; -1 of an empty menu's."""
     number = title.partition(".")[0]
     return int(number) - 1 if number.isdigit() else -1
+
+
+def _plain(text: str) -> str:
+    """The text as Markdown that shows it as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
 def _titles(ground: Ground) -> list[str]:
@@ -164,6 +170,7 @@ class Page:
             scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(0.0, top))},
             legend=uplot.Legend(show=False),
             height=CHART_PX,
+            padding=(10, 16, 0, 0),
         )
 
     def show_choice(self, choice: Choice) -> None:
@@ -220,7 +227,7 @@ class Page:
 
     def warn(self, text: str) -> None:
         """A line about what cannot be done."""
-        self._warning.content = f":warning: {text}"
+        self._warning.content = f"**⚠** {_plain(text)}"
         self._warning.visible = True
 
     def share(self, command: str, is_edited: bool) -> None:

@@ -237,7 +237,7 @@ class Stage:
                 case "follow the drone":
                     self._follow()
                 case "from above":
-                    self._look(middle + np.array([0.0, -0.01, 68.0]), middle, up=(0, 1, 0))
+                    self._look(middle + np.array([0.0, -0.01, 42.0]), middle, up=(0, 1, 0))
                 case _:
                     self._look(middle + np.array([-7.0, -40.0, 27.0]), middle - np.array([0.0, 3.0, 0.0]))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,8 @@ from pvn.corpus.segments import Corpus
 from pvn.evaluation.systems import System
 from pvn.world.lani import write_layout
 
+LOG = logging.getLogger(__name__)
+
 State = Literal["choosing", "flying", "replaying", "gone"]
 FRAME_SECONDS = 0.07
 """Between two places of the drone on its way from one step to the next."""
@@ -45,7 +48,7 @@ class House:
 
     systems: Mapping[Pilot, System]
     pool: Executor
-    """Where flights are flown and fields are made."""
+    """Where flights are flown."""
     corpus: Corpus | None = None
     corpus_folder: str = ""
     device: str = "cpu"
@@ -84,12 +87,15 @@ class View(Protocol):
 
 
 class Visitor:
-    """The state of one visitor. Methods are called from any thread, and return at once where flights go on."""
+    """The state of one visitor. Methods are called from any thread, and return at once."""
 
     def __init__(self, view: View, house: House, seed: int) -> None:
         self._view, self._house = view, house
         self._lock = threading.RLock()
         self._presses = Presses()
+        # What is asked for is done in this order, and never in a thread that others wait for.
+        self._acts = ThreadPoolExecutor(1, thread_name_prefix="visitor")
+        self._wanted: int | None = None
         self._flight: Flight | None = None
         self.state: State = "choosing"
         self._speed = 2.0
@@ -109,17 +115,27 @@ class Visitor:
             self._view.say(f"This is {self.choice.ground.title}. Press Fly, or type something else to do first.")
 
     def _attempt(self, act: Callable[[], None]) -> None:
-        """Do what a visitor asks for, unless it cannot be done, which is said."""
+        """Do what a visitor asks for, after all that was asked for before."""
         try:
             with self._lock:
                 if self.state == "gone":
                     return
                 self._presses.check(time.monotonic())
-                if self.state == "flying":
-                    raise ValueError("The drone is flying; press Stop first, or wait until it has landed.")
+                self._acts.submit(self._act, act)
+        except ValueError as error:
+            self._view.warn(str(error))
+
+    def _act(self, act: Callable[[], None]) -> None:
+        """Do it, unless it cannot be done, which is said."""
+        try:
+            if self.state == "flying":
+                raise ValueError("The drone is flying; press Stop first, or wait until it has landed.")
             act()
         except (ValueError, OSError) as error:
             self._view.warn(str(error))
+        except Exception as error:
+            LOG.exception("a visitor's request failed")
+            self._view.warn(f"That failed here ({type(error).__name__}: {error}); try something else.")
 
     def _set(self, choice: Choice) -> None:
         """Another flight to be; what was flown is forgotten."""
@@ -166,7 +182,7 @@ class Visitor:
 
     def restore(self) -> None:
         """The field as it was before it was edited."""
-        self.pick(self.choice.place)
+        self._attempt(lambda: self._set(choose(self.choice.ground, self.choice.place, self.choice.pilot)))
 
     def move(self, index: int, x: float, y: float) -> None:
         """A landmark elsewhere; field frame, metres."""
@@ -216,9 +232,10 @@ class Visitor:
         with self._lock:
             self.state = "gone"
             self._drop_flight()
+            self._acts.shutdown(wait=False, cancel_futures=True)
 
     def _fly(self, flight: Flight, system: System) -> None:
-        choice, words = flight.choice, ""
+        choice, words, failure = flight.choice, "", ""
         try:
             flight.above = field_picture(choice.layout)
             recorded = fly_and_record(
@@ -235,10 +252,11 @@ class Visitor:
         except InterruptedError:
             words = f"You ended the flight after {len(flight.moments)} steps."
         except Exception as error:
-            words = f"The flight failed ({type(error).__name__}: {error}); try again, or choose another field."
-            raise
-        finally:
-            self._land(flight, words)
+            LOG.exception("a flight failed")
+            failure = f"The flight failed ({type(error).__name__}: {error}); try again, or choose another field."
+        self._land(flight, words)
+        if failure and self.state != "gone":
+            self._view.warn(failure)
 
     def _land(self, flight: Flight, words: str) -> None:
         with self._lock:
@@ -282,11 +300,19 @@ class Visitor:
         return [] if vocabulary is None else vocabulary.unknown_words(choice.instruction)
 
     def replay(self, index: int) -> None:
-        """Show a step again."""
+        """Show a step again; of many asked for at once, the last."""
         with self._lock:
-            flight = self._flight
-            if self.state != "replaying" or flight is None or not 0 <= index < flight.num_places:
+            if self.state != "replaying" or self._flight is None or not 0 <= index < self._flight.num_places:
                 return
+            self._flight.is_cut.set()  # what is played again by itself ends
+            self._wanted = index
+            self._acts.submit(self._show_wanted)
+
+    def _show_wanted(self) -> None:
+        with self._lock:
+            index, self._wanted = self._wanted, None
+            flight = self._flight
+        if index is not None and flight is not None and self.state == "replaying":
             self._view.show_step(flight.shown(index))
 
     def play(self) -> None:
@@ -309,8 +335,7 @@ class Visitor:
 
     def save_field(self) -> None:
         """Send the field as an environment file, with which the shared command repeats a flight in an edited field."""
-        layout = self.choice.layout
-        self._attempt(lambda: self._save(FIELD_FILE, lambda path: write_layout(layout, path)))
+        self._attempt(lambda: self._save(FIELD_FILE, lambda path: write_layout(self.choice.layout, path)))
 
     def save_flight(self, suffix: str) -> None:
         """Send the flight as a picture (.png), a film (.mp4) or a recording (.rrd)."""
