@@ -3,9 +3,11 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,24 @@ def marked(command):
 @pytest.mark.parametrize("command", [marked(command) for command in readme_commands()])
 def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
     monkeypatch.chdir(readers_folder)
-    run(command)
+    if command.startswith("pvn demo"):
+        pytest.importorskip("viser")
+        start_and_stop(f"{command} --port 0")
+    else:
+        run(command)
+
+
+def start_and_stop(command):
+    """Start a server, look whether its page is there, and interrupt it as a person would."""
+    arguments = [sys.executable, "-m", "pvn.cli", *shlex.split(command)[1:]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        try:
+            line = next(line for line in server.stdout if "http://" in line)
+            with urllib.request.urlopen(re.search(r"http://\S+", line)[0]) as page:
+                assert b"<html" in page.read()
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert "interrupted" in server.communicate(timeout=30)[1]
 
 
 @pytest.mark.parametrize("program", readme_programs())
@@ -93,7 +112,7 @@ def test_every_program_of_the_readme_runs(program, readers_folder, monkeypatch):
     exec(compile(program, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("pilot", ["pvn", "oracle", "stop", "average"])
+@pytest.mark.parametrize("pilot", ["pvn", "gsmn", "chaplot", "oracle", "stop", "average"])
 def test_fly_draws_every_flight_and_says_where(pilot, capsys):
     run(f"pvn fly --seed 4 --pilot {pilot} --out out")
     pictures = sorted(Path("out").glob("*.png"))

@@ -8,12 +8,14 @@ import struct
 import sys
 import threading
 import time
+import urllib.request
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import pvn.cli.flying
 from pvn.app.demo.choices import (
@@ -256,6 +258,33 @@ def test_the_first_step_is_seen_within_two_seconds_of_pressing_fly(house, capsys
     with capsys.disabled():
         sys.stdout.write(f" press {1e3 * returned:.0f} ms, first step {1e3 * waited:.0f} ms ")
     assert returned < 0.2 and waited < 2.0
+
+
+def test_the_page_answers_while_eight_visitors_fly(capsys):
+    pytest.importorskip("viser")
+    from pvn.app.demo.server import DemoConfig, DemoServer
+
+    num_threads = torch.get_num_threads()
+    with DemoServer(DemoConfig(port=0, seed=3)) as server:
+        visits = [visit(server._house, speed=2.0) for _ in range(8)]
+        for visitor, screen in visits:
+            screen.landed.clear()
+            visitor.fly("go to the gorilla and circle around it")
+        answers = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            with urllib.request.urlopen(server.url) as page:
+                page.read()
+            answers.append(time.perf_counter() - begin)
+            time.sleep(0.1)
+        begins = [screen.first_step_at for _, screen in visits]
+        for visitor, _ in visits:
+            visitor.leave()
+    torch.set_num_threads(num_threads)
+    with capsys.disabled():
+        sys.stdout.write(f" page {1e3 * np.median(answers):.0f} ms, at most {1e3 * max(answers):.0f} ms ")
+    assert None not in begins, "all eight are on their way"
+    assert np.median(answers) < 0.5
 
 
 def test_words_a_pilot_never_read_are_named(house):

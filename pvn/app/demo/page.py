@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 PILOT_NAMES: dict[str, Pilot] = dict(zip(("PVN", "GSMN", "Chaplot", "Oracle"), PILOTS, strict=True))
 SPEEDS = {"as it is": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as it goes": 0.0}
 KINDS = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
-CHART_PX = 96
+CHART_PX = 108
 IMAGE_SCALE = 3
 COPY = (
     "navigator.clipboard.writeText(this.previousElementSibling.textContent);"
     "this.textContent='Copied';setTimeout(()=>this.textContent='Copy',1500)"
+)
+LEGEND = (
+    "*On the ground: red, where the pilot expects to fly; green, where it expects to stop; blue, where it flew; white "
+    "dashes, the demonstration; yellow, 5 m around the goal.*"
 )
 LEFT_PX, RIGHT_PX = 330, 340
 
@@ -84,6 +88,7 @@ class Page:
             self._view = gui.add_dropdown("Camera", get_args(CameraView))
             self._speed = gui.add_dropdown("Speed", tuple(SPEEDS), initial_value="2 x")
             self._names = gui.add_checkbox("Names", True, hint="What the landmarks are called.")
+            gui.add_markdown(LEGEND)
         with gui.add_folder("Landmarks", expand_by_default=False):
             self._add_landmarks(gui)
         with gui.add_folder("Share and save", expand_by_default=False):

@@ -134,6 +134,7 @@ class DemoServer:
     def url(self) -> str:
         """Where the page is."""
         host = "localhost" if self._config.host in ("0.0.0.0", "::") else self._config.host
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self._server.get_port()}"
 
     @property
