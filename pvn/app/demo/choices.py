@@ -36,6 +36,8 @@ class Ground:
     options: tuple[str, ...]
     """For each segment, the options of `pvn fly` that name it."""
     title: str
+    seed: int | None
+    """Of a random field; None for a corpus's."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -45,7 +47,7 @@ def random_ground(seed: int) -> Ground:
         raise ValueError(f"seed: got {seed}, expected 0 to {LARGEST_SEED}")
     segments = tuple(sample_paragraph(seed))
     options = tuple(f"--seed {seed} --segment {segment.place + 1}" for segment in segments)
-    return Ground(segments, options, f"field {seed}")
+    return Ground(segments, options, f"field {seed}", seed)
 
 
 def corpus_ground(corpus: Corpus, folder: str, name: str) -> tuple[Ground, int]:
@@ -53,7 +55,7 @@ def corpus_ground(corpus: Corpus, folder: str, name: str) -> tuple[Ground, int]:
     chosen = corpus.segment(name.strip())
     segments = tuple(segment for segment in corpus if segment.environment == chosen.environment)
     options = tuple(f"--corpus {shlex.quote(folder)} --segment {segment.id}" for segment in segments)
-    return Ground(segments, options, f"{corpus.name}, field {chosen.environment}"), segments.index(chosen)
+    return Ground(segments, options, f"{corpus.name}, field {chosen.environment}", None), segments.index(chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +128,8 @@ def choose(ground: Ground, place: int, pilot: Pilot) -> Choice:
 
 
 def retell(choice: Choice, text: str) -> Choice:
-    """The same with other words."""
-    return replace(choice, instruction=_tidy(text))
+    """The same with other words; far too many are cut, and refused later."""
+    return replace(choice, instruction=_tidy(text[: 2 * MOST_LETTERS]))
 
 
 def _inside(value: float) -> float:

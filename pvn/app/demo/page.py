@@ -119,6 +119,7 @@ class Page:
             "Corpus id", "0-0", visible=self._has_corpus, hint="Environment and place of a corpus segment."
         )
         self._go_segment = gui.add_button("Go to this segment", icon=viser.Icon.BOOK, visible=self._has_corpus)
+        self._any_segment = gui.add_button("Any other segment", icon=viser.Icon.DICE, visible=self._has_corpus)
 
     def _add_landmarks(self, gui: viser.GuiApi) -> None:
         gui.add_markdown("Drag them in the field, or:")
@@ -149,6 +150,7 @@ class Page:
         self._go.on_click(lambda _: visitor.go_to_seed(int(self._seed.value)))
         self._another.on_click(lambda _: visitor.go_to_seed(random.randrange(LARGEST_SEED + 1)))
         self._go_segment.on_click(lambda _: visitor.go_to_segment(self._name.value))
+        self._any_segment.on_click(lambda _: visitor.go_to_segment(""))
         self._add.on_click(lambda _: visitor.add(KINDS[self._kind.value]))
         self._remove.on_click(lambda _: visitor.remove(_number(self._mark.value)))
         self._restore.on_click(lambda _: visitor.restore())
@@ -191,9 +193,10 @@ class Page:
             self._mark.options = tuple(f"{place + 1}. {noun}" for place, noun in enumerate(nouns)) or ("",)
         if choice.instruction != " ".join(self._text.value.split()):
             _set(self._text, choice.instruction)
-        option = choice.ground.options[0].split()
-        if option[0] == "--seed":
-            _set(self._seed, int(option[1]))
+        if choice.ground.seed is None:
+            _set(self._name, choice.segment.id)
+        else:
+            _set(self._seed, choice.ground.seed)
         self.stage.show_task(choice)
 
     def show_state(self, state: State, num_places: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -158,9 +159,10 @@ class Visitor:
         self._attempt(lambda: self._enter(lambda: (random_ground(seed), 0)))
 
     def go_to_segment(self, name: str) -> None:
-        """The field of a segment of the corpus."""
+        """The field of a segment of the corpus; of any segment where no name is given."""
         corpus = self._house.corpus
         if corpus is not None:
+            name = name[:40] or random.choice(list(corpus)).id
             self._attempt(lambda: self._enter(lambda: corpus_ground(corpus, self._house.corpus_folder, name)))
 
     def _enter(self, find: Callable[[], tuple[Ground, int]]) -> None:
