@@ -99,9 +99,9 @@ def _host(value: Tensor) -> Any:
 def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     """What is on the maps of one flight after a step."""
     if isinstance(memory, PVNMemory) and memory.visitation is not None:
-        seen, probability = memory.visitation, _host(memory.visitation.probability[row])
+        grounding, probability = memory.visitation.grounding_map[row], _host(memory.visitation.probability[row])
     elif isinstance(memory, GSMNMemory) and memory.decision is not None:
-        seen, probability = memory.decision, None
+        grounding, probability = memory.decision.grounding_map[row], None
     else:
         return None
     semantic, is_known = memory.semantic.value[row], memory.semantic.is_known[row]
@@ -110,7 +110,7 @@ def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
         grid=grid,
         semantic=_host(semantic[:, :3].T.reshape(3, size, size)),
         is_known=is_known.view(size, size).cpu().numpy(),
-        grounding=_host(seen.grounding_map[row]),
+        grounding=_host(grounding),
         probability=probability,
     )
 

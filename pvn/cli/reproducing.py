@@ -19,9 +19,9 @@ from pvn.cli.training import Train
 if TYPE_CHECKING:
     from pvn.evaluation.summary import Summary
 
-SIZES = {"paper": 27_965, "smoke": 3_000}
+SIZES = {"paper": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
-LIMITS = {"paper": None, "smoke": 150}
+LIMITS = {"paper": None, "smoke": 60}
 """Flights over each split, by preset."""
 
 
