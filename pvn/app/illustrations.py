@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pvn.app.curves import PHASES, draw_learning, draw_success_by_radius, read_curves
 from pvn.app.evolution import NUM_PREDICTIONS, draw_evolutions, draw_gallery
 from pvn.corpus.segments import Segment
 from pvn.evaluation.flights import Flights
 from pvn.evaluation.paper import ANALYSED, COMPARED
+from pvn.evaluation.predictions import WHEN
 from pvn.evaluation.summary import Summary
 from pvn.model.pvn import PVN
 
@@ -43,6 +45,23 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
         caption = "Losses as logged; long curves are running means over a twenty-fifth of their length."
         found.append(Illustration("Learning", learning, caption))
     return found
+
+
+def illustrate_judgement(picture: Path, report: Mapping[str, Any]) -> Illustration:
+    """How well PVN's goals are calibrated and what its bounds are worth, drawn when they were judged."""
+    errors = {when: report[when]["calibration"]["error"] for when in WHEN}
+    bound = report["last"]["bound"]["goal"]
+    return Illustration(
+        "What the predictions are worth",
+        picture,
+        f"Over {report['flights']:,} development flights. Left: whether the goal lies within the likeliest p% of the "
+        f"predicted mass p% of the time; the expected calibration error is {errors['first']:.3f} for a flight's first "
+        f"prediction and {errors['last']:.3f} for its last. Right: what was lost beside what the paper's theorem 5.1 "
+        f"allows. By the last goal distribution the bound holds for {bound['holds_percent']['value']:.1f}% of the "
+        f"flights, its median is {bound['median_bound']['value']:.2f}, the median loss "
+        f"{bound['median_gap']['value']:.2f}; it is below 1, and so says something, for "
+        f"{bound['says_something_percent']['value']:.1f}%.",
+    )
 
 
 def illustrate_flights(
