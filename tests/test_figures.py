@@ -158,6 +158,7 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
         ("evolution --corpus {corpus} --segments 1-99", "segment: got '1-99', expected an environment and a place"),
         ("evolution --corpus {corpus} --split test --segments 1-0", "segment: got '1-0'"),
         ("evolution --segments 1-0", "without a corpus, expected --corpus DIR"),
+        ("evolution --corpus {corpus} --file field.json", "expected one of them; drop --file or --corpus"),
         ("evolution --corpus nowhere", "no corpus in nowhere"),
         ("evolution --system gsmn", "gsmn: predicts no visitation distributions, expected a PVN"),
         ("maps --system oracle", "oracle: predicts no visitation distributions"),

@@ -211,7 +211,8 @@ def prediction_handles() -> list[Any]:
 def add_legend(figure: Figure, handles: Sequence[Any], *, is_below: bool = False) -> None:
     """One line, above everything or below."""
     figure.legend(
-        handles=list(handles), loc="outside lower center" if is_below else "outside upper center", ncols=len(handles), frameon=False, fontsize=FONT,
+        handles=list(handles), loc="outside lower center" if is_below else "outside upper center",
+        ncols=len(handles), frameon=False, fontsize=FONT,
         handlelength=2.0, handletextpad=0.5, columnspacing=1.2, borderaxespad=0.2,
     )  # fmt: skip
 

@@ -27,8 +27,10 @@ class Chosen:
     """Which split."""
     segments: tuple[str, ...] = ()
     """Which segments: environment and place in its paragraph, such as 12-3; by default random ones."""
+    file: Path | None = None
+    """Without a corpus: fly in the field of this LANI environment file (random_config_N.json)."""
     seed: int = 0
-    """Which random segments of the corpus; without a corpus, which field."""
+    """Which random segments of the corpus; without a corpus, which field, or which flights through the file's."""
     say: UseAppendAction[tuple[str, ...]] = ()
     """Your own instruction instead, flown from where the first segment starts; may be repeated."""
     system: str = "pvn"
@@ -78,13 +80,15 @@ class Chosen:
     def _random(self, count: int, is_long: bool) -> list[Segment]:
         """Segments in random fields, from the seed's on: the longest of each, or all of them."""
         from pvn.corpus.meadow import sample_paragraph
+        from pvn.world.lani import read_layout
 
+        layout = None if self.file is None else read_layout(self.file)
         if self.segments:
             raise ValueError(f"segments: got {self.segments[0]!r} without a corpus, expected --corpus DIR beside it")
         found: list[Segment] = []
         field = self.seed
         while len(found) < count:
-            paragraph = sample_paragraph(field)
+            paragraph = sample_paragraph(field, layout)
             found += [max(paragraph, key=lambda segment: len(segment.task.path))] if is_long else paragraph
             field += 1
         return found[:count]
@@ -95,6 +99,8 @@ class Chosen:
 
         from pvn.corpus.store import read_corpus
 
+        if self.file is not None:
+            raise ValueError(f"file: got {self.file} and a corpus, expected one of them; drop --file or --corpus")
         corpus = read_corpus(folder, (self.split,))
         if self.segments:
             return [corpus.segment(name) for name in self.segments]
