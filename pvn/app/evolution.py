@@ -42,7 +42,7 @@ LETTERS = 100
 SIZE_PX = 480
 NUM_PREDICTIONS = 4
 REACH = (-MARGIN, FIELD_SIZE + MARGIN)
-TRAJECTORY_COLOUR, GOAL_COLOUR = FLOWN, GOAL
+TRAJECTORY_COLOUR, GOAL_COLOUR = to_rgb(FLOWN), to_rgb(GOAL)
 """What is predicted has the colour of what is predicted: flown blue, goal orange. The paper's red and green are one
 colour to one man in twelve."""
 REACHED, MISSED = "#009e73", "#d55e00"
@@ -97,7 +97,7 @@ def glow(above: Picture, laid: Picture, channels: Sequence[int] = (visitation.TR
     for channel in channels:
         # The root shows where little is expected, too; the paper's pictures are as bright there.
         share = np.sqrt(laid[..., channel : channel + 1] / max(laid[..., channel].max(), 1e-12))
-        picture = picture * (1 - share) + np.array(to_rgb(colours[channel])) * share
+        picture = picture * (1 - share) + np.array(colours[channel]) * share
     return picture.clip(0, 1)
 
 
