@@ -142,8 +142,9 @@ def test_predictions_are_blue_and_orange_over_grey(drawn):
 
 
 def test_your_own_words_are_flown_from_one_start_and_have_no_goal(tmp_path, capsys):
-    main(shlex.split(f"figure gallery --seed 3 --say 'turn left' --say 'go to the apple' --out {tmp_path / 'said'}"))
-    assert "reached" not in capsys.readouterr().out
+    main(shlex.split(f"figure gallery --seed 3 --say 'turn left' --say 'go to the zyzzyva' --out {tmp_path / 'said'}"))
+    printed = capsys.readouterr().out
+    assert "reached" not in printed and "will not heed: zyzzyva" in printed
     assert imread(tmp_path / "said.png").shape[1] == pytest.approx(300 * PAGE_INCHES / 2, abs=2)
 
 
@@ -170,7 +171,7 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
         ("gallery --count 0", "count: got 0"),
         ("gallery --seed -1", "seed: got -1"),
         ("gallery --system oracle --say go", "oracle: reads no instructions"),
-        ("gallery --say ' '", "say: got ' ', expected a sentence"),
+        ("gallery --say ' ...'", "say: got ' ...', expected a sentence"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(command, message, drawn, tmp_path, monkeypatch, capsys):

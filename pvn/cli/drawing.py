@@ -56,9 +56,23 @@ class Chosen:
                 f"{system.name}: predicts no visitation distributions, expected a PVN; name pvn, one of its "
                 "ablations or the weights of a PVN, or draw `pvn figure gallery`"
             )
-        if self.say and not hasattr(system.policy, "vocabulary"):
-            raise ValueError(f"{system.name}: reads no instructions, expected one that does, such as pvn; drop --say")
+        if self.say:
+            self._check_words(system)
         return system
+
+    def _check_words(self, system: System) -> None:
+        """Refuse what cannot be followed; say which words the pilot does not know."""
+        from pvn.corpus.vocabulary import tokenise
+
+        vocabulary = getattr(getattr(system.policy, "agent", system.policy), "vocabulary", None)
+        if vocabulary is None:
+            raise ValueError(f"{system.name}: reads no instructions, expected one that does, such as pvn; drop --say")
+        empty = [sentence for sentence in self.say if not tokenise(sentence)]
+        if empty:
+            raise ValueError(f"say: got {empty[0]!r}, expected a sentence")
+        unknown = [word for sentence in self.say for word in vocabulary.unknown_words(sentence)]
+        if unknown:
+            print(f"words {system.name} has never read, and will not heed: {', '.join(dict.fromkeys(unknown))}")
 
     def tasks(self, count: int, *, is_long: bool) -> list[Task]:
         """What is flown, `count` tasks where none are named; is_long: of the longer half where chance decides."""
@@ -68,9 +82,6 @@ class Chosen:
             raise ValueError(f"count: got {count}, expected at least 1")
         if self.seed < 0:
             raise ValueError(f"seed: got {self.seed}, expected 0 or more")
-        empty = [sentence for sentence in self.say if not sentence.split()]
-        if empty:
-            raise ValueError(f"say: got {empty[0]!r}, expected a sentence")
         number = 1 if self.say else count
         chosen = self._random(number, is_long) if self.corpus is None else self._stored(self.corpus, number, is_long)
         if self.say:
