@@ -60,6 +60,8 @@ class Fly:
     """What to do, in your words: "go past the barrel on the left and stop at the phone booth"."""
     seed: int = 0
     """Which field and paragraph; the same seed gives the same flights."""
+    file: Path | None = None
+    """Fly in the field of this LANI environment file (random_config_N.json) instead of a random one."""
     pilot: Pilot = "pvn"
     """Who flies: pvn is the trained agent, oracle follows the demonstrated path, stop stays, average flies on."""
     weights: Path | None = None
@@ -83,7 +85,9 @@ class Fly:
         from pvn.corpus.meadow import sample_paragraph
         from pvn.model.pvn import PVN
         from pvn.simulator.simulator import SimulatorConfig
+        from pvn.world.lani import read_layout
 
+        layout = None if self.file is None else read_layout(self.file)
         policy = _pilot(self.pilot, self.weights, self.device)
         if self.instruction is not None:
             if self.pilot != "pvn":
@@ -91,14 +95,15 @@ class Fly:
             _check_words(self.instruction, policy)
         console = Console()
         with console.status("compiling (the first time only) and flying"):
-            tasks = [segment.task for segment in sample_paragraph(self.seed)]
+            tasks = [segment.task for segment in sample_paragraph(self.seed, layout)]
             if self.instruction is not None:
                 tasks = [replace(tasks[0], instruction=" ".join(self.instruction.split()))]
             config = SimulatorConfig(quality=self.quality)
             if isinstance(policy, PVN):
                 config = replace(config, camera=policy.visitation.config.camera)
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
-        paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
+        name = "flight" if self.file is None else self.file.stem
+        paths = [self.out / f"{name}_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
         is_shown = self.instruction is None
         for index in track(range(len(tasks)), "drawing", console=console):
             draw_flight(paths[index], tasks[index], log, frames, index, has_goal=is_shown)

@@ -259,10 +259,10 @@ class Reproduce:
             illustrations = illustrate_results(figures, summaries, self._runs)
             flown = self._stem("pvn", "dev").with_suffix(".safetensors")
             if any((summary.system, summary.split) == ("pvn", "dev") for summary in summaries):
-                agent = make_system("pvn", runs=self._runs, device=self.device).policy
+                system = make_system("pvn", runs=self._runs, device=self.device)
                 segments = read_corpus(self._corpus, ("dev",))["dev"]
                 illustrations += illustrate_flights(
-                    figures, segments, read_flights(flown)[0], agent, device=self.device
+                    figures, segments, read_flights(flown)[0], system, device=self.device
                 )
         report, picture = self._judgement()
         if report.exists() and picture.exists():
