@@ -98,7 +98,6 @@ def _host(value: Tensor) -> Any:
 
 def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     """What is on the maps of one flight after a step."""
-    seen: Any
     if isinstance(memory, PVNMemory) and memory.visitation is not None:
         grounding, probability = memory.visitation.grounding_map[row], _host(memory.visitation.probability[row])
     elif isinstance(memory, GSMNMemory) and memory.decision is not None:
