@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def solid_mesh(solid: Solid) -> Mesh:
     is_turned = solid.pattern == "stripes" and solid.kind == "box"
     turn = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]]) if is_turned else np.eye(3)  # slab frame to unit frame
     heights = _heights(solid, 0 if is_turned else 2)
-    parts = [_slab(solid, low, high) for low, high in zip(heights, heights[1:], strict=False)]
+    parts = [_slab(solid, low, high) for low, high in itertools.pairwise(heights)]
     middles = ((heights[:-1] + heights[1:]) / 2).tolist()
     if solid.kind != "ellipsoid":
         parts += [_cap(solid, -1.0), _cap(solid, 1.0)]

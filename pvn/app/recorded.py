@@ -100,6 +100,7 @@ def _host(value: Tensor) -> Any:
 
 def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     """What is on the maps of one flight after a step."""
+    seen: Any
     if isinstance(memory, PVNMemory) and memory.visitation is not None:
         seen, probability = memory.visitation, _host(memory.visitation.probability[row])
     elif isinstance(memory, GSMNMemory) and memory.decision is not None:

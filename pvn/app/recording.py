@@ -1,4 +1,4 @@
-"""A flight as a Rerun recording (.rrd): everything that was seen, mapped, predicted and done, to look at step by step."""
+"""A flight as a Rerun recording (.rrd): all that was seen, mapped, predicted and done, to look at step by step."""
 
 from __future__ import annotations
 
@@ -230,13 +230,12 @@ def _log_demonstration(rr: Any, stream: Any, recorded: Recorded) -> None:
 def _log_curves(rr: Any, stream: Any, recorded: Recorded) -> None:
     """Stop probability, speed and commanded yaw rate over time."""
     chances = [(moment.step, moment.stop_chance) for moment in recorded.moments if moment.stop_chance is not None]
+    turns = [(moment.step, float(moment.action[1])) for moment in recorded.moments]
     curves = {
         "stop/probability": ("stop probability", STOP_COLOUR, chances),
         "motion/speed": ("speed, m/s", SPEED_COLOUR, list(enumerate(speeds(recorded).tolist()))),
-        "motion/yaw_rate": (
-            "yaw rate asked for, rad/s", TURN_COLOUR, [(moment.step, float(moment.action[1])) for moment in recorded.moments],
-        ),
-    }  # fmt: skip
+        "motion/yaw_rate": ("yaw rate asked for, rad/s", TURN_COLOUR, turns),
+    }
     for name, (label, colour, points) in curves.items():
         if not points:
             continue

@@ -41,7 +41,7 @@ def heat(maps: Maps, origin: Sequence[float], size_px: int) -> npt.NDArray[np.fl
 def blend_heat(above: Picture, share: npt.NDArray[np.float64]) -> Picture:
     """The field, dimmed, under both distributions (H, W, 2)."""
     grey = above.mean(-1, keepdims=True)
-    picture = (0.65 * grey + 0.35 * above) * 0.75
+    picture = (0.5 * grey + 0.5 * above) * 0.9
     for channel, colour in ((TRAJECTORY, EXPECTED_PATH), (GOAL, EXPECTED_GOAL)):
         amount = 0.92 * share[..., channel : channel + 1]
         picture = picture * (1 - amount) + np.array(colour) * amount
