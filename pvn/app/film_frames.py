@@ -260,7 +260,7 @@ def _backdrop(scene: _Scene, moment: Moment) -> Image.Image:
     if maps is None or scene.ranges is None:
         for box in (SEMANTIC, GROUNDING):
             middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-            draw.text(middle, "has none", fill=FAINT, font=_font(13), anchor="mm")
+            draw.text(middle, "this pilot has no map", fill=FAINT, font=_font(13), anchor="mm")
         return image
     start = recorded.task.start
     for box, paint, span in zip(

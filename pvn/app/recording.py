@@ -164,9 +164,9 @@ def _grid_map(rr: Any, picture: npt.NDArray[np.uint8]) -> Any:
 
 
 def _log_maps(rr: Any, stream: Any, recorded: Recorded, above: npt.NDArray[np.float64]) -> None:
-    """Semantic and grounding map at every step; distributions when they were predicted; the ground, at first plain."""
-    _set_time(stream, 0, recorded.step_seconds)
-    stream.log("world/ground", _grid_map(rr, as_bytes(above)))
+    """Semantic and grounding map at every step; distributions, and the ground, when predicted."""
+    if recorded.moments[0].maps is None or recorded.moments[0].maps.probability is None:
+        stream.log("world/ground", _grid_map(rr, as_bytes(above)), static=True)
     origin, ranges = recorded.task.start, map_ranges(recorded.moments)
     if ranges is None:
         return
