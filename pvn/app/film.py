@@ -26,7 +26,7 @@ WEBP_QUALITY, GIF_COLOURS = 70, 128
 
 
 def _write_mp4(recorded: Recorded, path: Path, rate: float, num_held: int) -> None:
-    import imageio_ffmpeg  # type: ignore[import-untyped]
+    import imageio_ffmpeg
 
     writer = imageio_ffmpeg.write_frames(
         str(path), (WIDTH, HEIGHT), fps=rate, codec="libx264", pix_fmt_out="yuv420p", macro_block_size=16,

@@ -209,7 +209,8 @@ def _log_flight(rr: Any, stream: Any, recorded: Recorded) -> None:
     for step, (pose, rotation) in enumerate(zip(flown, rotations, strict=True)):
         _set_time(stream, step, recorded.step_seconds)
         stream.log("world/drone", rr.Transform3D(translation=pose[:3], mat3x3=rotation))
-        stream.log("world/flown", rr.LineStrips3D([flown[: step + 1, :3]], colors=FLOWN, radii=0.1))
+        below = flown[: step + 1, :3] * (1, 1, 0) + (0, 0, 0.2)  # on the ground, beside the demonstrated path
+        stream.log("world/flown", rr.LineStrips3D([flown[: step + 1, :3], below], colors=FLOWN, radii=(0.1, 0.06)))
     for moment in recorded.moments:
         _set_time(stream, moment.step, recorded.step_seconds)
         stream.log("world/drone/camera", rr.EncodedImage(contents=_png(moment.image), media_type="image/png"))
