@@ -113,7 +113,7 @@ def test_a_recording_holds_maps_at_every_step_and_distributions_when_predicted(r
     assert list(rows.read("/world/ground", "GridMap:data")) == [0, 6]
     shown = {"/world/landmarks", "/world/names", "/world/fences", "/world/flown", "/world/demonstrated", "/world/goal"}
     assert shown <= rows.entities
-    assert Path("flight.rrd").stat().st_size < 3e6
+    assert Path("flight.rrd").stat().st_size < 2e6
 
 
 def test_a_typed_instruction_has_no_goal_in_its_recording_and_the_same_flight_the_same_name(recorded):

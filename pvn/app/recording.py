@@ -7,7 +7,7 @@ import importlib.util
 import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ from pvn.world.solids import ball, box, cylinder, top_height
 from pvn.world.task import SUCCESS_M
 
 MISSING = 'rerun is not installed, so no .rrd can be written; pip install "pvn[app]"'
-GROUND_PX, MAP_PX = 360, 128
+GROUND_PX, MAP_PX = 320, 128
 FLOWN, SHOWN, GOAL_COLOUR = (86, 180, 233), (255, 255, 255), (230, 159, 0)
 STOP_COLOUR, SPEED_COLOUR, TURN_COLOUR = (213, 94, 0), (0, 114, 178), (0, 158, 115)
 FENCE_HEIGHT_M, FENCE_THICK_M = 2.4, 0.1
@@ -67,10 +67,11 @@ def has_rerun() -> bool:
     return importlib.util.find_spec("rerun") is not None
 
 
-def _png(picture: npt.NDArray[np.uint8]) -> bytes:
+def _encoded(rr: Any, picture: npt.NDArray[np.uint8], form: Literal["png", "jpeg"] = "png") -> Any:
+    """A picture (H, W, 3), as it is (png) or, where it only serves to be looked at, small (jpeg)."""
     file = io.BytesIO()
-    Image.fromarray(picture).save(file, "png")
-    return file.getvalue()
+    Image.fromarray(picture).save(file, form, quality=85)
+    return rr.EncodedImage(contents=file.getvalue(), media_type=f"image/{form}")
 
 
 def _blueprint(rrb: Any, has_maps: bool, has_heat: bool) -> Any:
@@ -179,7 +180,7 @@ def _log_maps(rr: Any, stream: Any, recorded: Recorded, above: npt.NDArray[np.fl
             ("semantic", "grounding"), (semantic_picture, grounding_picture), ranges, strict=True
         ):
             picture = as_bytes(draw(maps, span, origin, MAP_PX))
-            stream.log(f"maps/{name}", rr.EncodedImage(contents=_png(picture), media_type="image/png"))
+            stream.log(f"maps/{name}", _encoded(rr, picture))
         if moment.is_planned and maps.probability is not None:
             _log_expected(rr, stream, maps, origin, above)
 
@@ -192,7 +193,7 @@ def _log_expected(
     for name, channel in (("trajectory", TRAJECTORY), ("goal", GOAL)):
         stream.log(f"distributions/{name}", rr.Tensor(maps.probability[channel], dim_names=("right", "forward")))
     blended = as_bytes(blend_heat(above, heat(maps, origin, len(above))))
-    stream.log("maps/expected", rr.EncodedImage(contents=_png(blended), media_type="image/png"))
+    stream.log("maps/expected", _encoded(rr, blended, "jpeg"))
     # Rerun does not let a picture in 3D be seen through, so the ground itself is painted anew.
     stream.log("world/ground", _grid_map(rr, blended))
 
@@ -213,7 +214,7 @@ def _log_flight(rr: Any, stream: Any, recorded: Recorded) -> None:
         stream.log("world/flown", rr.LineStrips3D([flown[: step + 1, :3], below], colors=FLOWN, radii=(0.1, 0.06)))
     for moment in recorded.moments:
         _set_time(stream, moment.step, recorded.step_seconds)
-        stream.log("world/drone/camera", rr.EncodedImage(contents=_png(moment.image), media_type="image/png"))
+        stream.log("world/drone/camera", _encoded(rr, moment.image))
 
 
 def _log_demonstration(rr: Any, stream: Any, recorded: Recorded) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,7 +16,7 @@ from matplotlib.patches import Circle, Patch
 
 from pvn.app.evolution import NUM_PREDICTIONS, REACH
 from pvn.app.figures import FLOWN, GOAL, OUTLINE, SHOWN, draw_path, draw_start, draw_top_down, outcome
-from pvn.app.recorded import Moment, Recorded
+from pvn.app.recorded import Maps, Moment, Recorded
 from pvn.app.saving import picture_path, save_figure
 from pvn.app.views import (
     EXPECTED_GOAL,
@@ -93,23 +94,25 @@ def _show(axis: Axes, picture: Picture, title: str, moment: Moment) -> None:
 
 
 def _draw_maps(figure: SubFigure, recorded: Recorded, above: npt.NDArray[np.float64]) -> None:
-    """Four stages of what was predicted, as far as there are, and both maps at the end."""
+    """Four stages of what was predicted, or of the semantic map where nothing is, and both maps at the end."""
     start, ranges = recorded.task.start, map_ranges(recorded.moments)
+    assert ranges is not None
     cells = np.ravel(figure.subplots(1, NUM_PREDICTIONS + 2))
-    for cell in cells:
-        cell.set_axis_off()
-    planned = [m for m in recorded.moments if m.is_planned and m.maps is not None and m.maps.probability is not None]
-    for cell, moment in zip(cells, _spread(planned, NUM_PREDICTIONS) if planned else (), strict=False):
-        assert moment.maps is not None
-        cell.set_axis_on()
-        title = f"expected at {moment.step * recorded.step_seconds:.1f} s"
-        _show(cell, blend_heat(above, heat(moment.maps, start, SIZE_PX)), title, moment)
-    last = recorded.moments[-1]
-    if last.maps is not None and ranges is not None:
-        for cell in cells[-2:]:
-            cell.set_axis_on()
-        _show(cells[-2], semantic_picture(last.maps, ranges[0], start, SIZE_PX), "semantic map at the end", last)
-        _show(cells[-1], grounding_picture(last.maps, ranges[1], start, SIZE_PX), "grounding map at the end", last)
+    known = [moment for moment in recorded.moments if moment.maps is not None]
+    planned = [moment for moment in known if moment.is_planned and cast(Maps, moment.maps).probability is not None]
+    stages = _spread(planned or known, NUM_PREDICTIONS)
+    for cell in cells[len(stages) : NUM_PREDICTIONS]:
+        cell.set_axis_off()  # a short flight has fewer
+    for cell, moment in zip(cells, stages, strict=False):
+        maps, when = cast(Maps, moment.maps), f"at {moment.step * recorded.step_seconds:.1f} s"
+        if planned:
+            _show(cell, blend_heat(above, heat(maps, start, SIZE_PX)), f"expected {when}", moment)
+        else:
+            _show(cell, semantic_picture(maps, ranges[0], start, SIZE_PX), f"semantic map {when}", moment)
+    last = known[-1]
+    maps = cast(Maps, last.maps)
+    _show(cells[-2], semantic_picture(maps, ranges[0], start, SIZE_PX), "semantic map at the end", last)
+    _show(cells[-1], grounding_picture(maps, ranges[1], start, SIZE_PX), "grounding map at the end", last)
     if planned:
         patches = [Patch(color=EXPECTED_PATH, label="expected path"), Patch(color=EXPECTED_GOAL, label="expected goal")]
         figure.legend(handles=patches, loc="outside lower left", ncols=2, frameon=False, fontsize=10)
