@@ -100,7 +100,7 @@ def _draw_maps(figure: SubFigure, recorded: Recorded, above: npt.NDArray[np.floa
     cells = np.ravel(figure.subplots(1, NUM_PREDICTIONS + 2))
     known = [moment for moment in recorded.moments if moment.maps is not None]
     planned = [moment for moment in known if moment.is_planned and cast(Maps, moment.maps).probability is not None]
-    stages = _spread(planned or known, NUM_PREDICTIONS)
+    stages = _spread(planned, NUM_PREDICTIONS) if planned else _spread(known, NUM_PREDICTIONS + 1)[:-1]
     for cell in cells[len(stages) : NUM_PREDICTIONS]:
         cell.set_axis_off()  # a short flight has fewer
     for cell, moment in zip(cells, stages, strict=False):
