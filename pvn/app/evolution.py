@@ -78,14 +78,14 @@ def field_from_above(layout: Layout) -> Picture:
     return np.asarray(take_pictures([layout], [camera], SIZE_PX, SIZE_PX)[0]) / 255
 
 
-def lay_over_field(maps: Tensor, origin: Sequence[float], grid: MapGrid) -> Picture:
+def lay_over_field(maps: Tensor, origin: Sequence[float], grid: MapGrid, size_px: int = SIZE_PX) -> Picture:
     """Maps (C, S, S) in the map frame of a pose (x, y, yaw) as a picture (H, W, C) of the field, north up."""
-    along = (torch.arange(SIZE_PX) + 0.5) / SIZE_PX * (REACH[1] - REACH[0]) + REACH[0]
+    along = (torch.arange(size_px) + 0.5) / size_px * (REACH[1] - REACH[0]) + REACH[0]
     y, x = torch.meshgrid(along.flip(0), along, indexing="ij")
     points = to_map(torch.stack([x, y], -1).view(1, -1, 2), torch.tensor([list(origin)], dtype=torch.float32))
     row, column = grid.cells(points)[0].unbind(-1)
     where = (torch.stack([column, row], -1) + 0.5) / grid.size * 2 - 1
-    where = where.view(1, SIZE_PX, SIZE_PX, 2)
+    where = where.view(1, size_px, size_px, 2)
     laid = functional.grid_sample(maps[None].float().cpu(), where, mode="bilinear", align_corners=False)
     return laid[0].permute(1, 2, 0).double().numpy()
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pvn.corpus.flight import FlightLog, fly, simulator_for
 from pvn.evaluation.systems import System
-from pvn.geometry import MapGrid
+from pvn.geometry import Camera, MapGrid
 from pvn.model.gsmn import GSMNMemory
 from pvn.model.pvn import PVNMemory
 from pvn.simulator.simulator import STOP, Observation
@@ -70,6 +70,8 @@ class Recorded:
     log: FlightLog
     """Of the one flight (B = 1), on the host."""
     step_seconds: float
+    camera: Camera = Camera()
+    """Of the drone."""
 
     @property
     def distance(self) -> float | None:
@@ -151,4 +153,4 @@ def fly_and_record(
     simulator = simulator_for([task], device=device, config=system.config)
     log = fly(simulator, [task], system.policy, horizon=horizon, watch=keep)
     log = FlightLog(**{name: value.cpu() for name, value in vars(log).items()})
-    return Recorded(system.name, task, has_goal, tuple(moments), log, system.config.step_seconds)
+    return Recorded(system.name, task, has_goal, tuple(moments), log, system.config.step_seconds, system.config.camera)
