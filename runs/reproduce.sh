@@ -21,5 +21,8 @@ pvn train --system pvn-full-observation --preset paper --corpus reproduction/cor
 pvn evaluate stop average chaplot gsmn pvn oracle --corpus reproduction/corpus --split test --runs reproduction/runs --out reproduction/results --device cuda
 pvn evaluate stop average chaplot gsmn pvn oracle pvn-no-aux pvn-no-goal pvn-no-dagger pvn-no-instruction pvn-ideal-act pvn-full-observation pvn-half-height pvn-double-yaw-rate --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda
 
+# What PVN's predictions are worth: the paper's theorem 5.1, and whether the goal is where it is predicted.
+pvn evaluate pvn --bound --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda
+
 # All of this is found finished; what is left is the report: reproduction/report.md.
 pvn reproduce --out reproduction --preset paper --device cuda

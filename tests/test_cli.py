@@ -86,6 +86,8 @@ def marked(command):
 @pytest.mark.parametrize("command", [marked(command) for command in readme_commands()])
 def test_every_command_of_the_readme_runs(command, readers_folder, monkeypatch):
     monkeypatch.chdir(readers_folder)
+    if " train " in command and not Path("corpus").exists():  # the slow tests alone were asked for
+        run("pvn corpus make --size 500 --out corpus")
     if command.startswith("pvn demo"):
         pytest.importorskip("viser")
         start_and_stop(f"{command} --port 0")

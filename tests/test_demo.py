@@ -169,7 +169,8 @@ def test_the_ground_has_shadows_but_no_landmarks():
 
 def test_heat_lies_where_the_pilot_expects_to_fly_and_stop(systems):
     task = GROUND.segments[0].task
-    maps = fly_and_record(systems["pvn"], task, horizon=1).moments[0].maps
+    moment = fly_and_record(systems["pvn"], task, horizon=1).moments[0]
+    maps = moment.maps
     heat = heat_picture(maps, task.start)
     assert heat.shape == (HEAT_PX, HEAT_PX, 4)
     is_red = (heat[..., 0] > 200) & (heat[..., 3] > 128)
@@ -178,7 +179,11 @@ def test_heat_lies_where_the_pilot_expects_to_fly_and_stop(systems):
     assert np.hypot(x - task.start[0], y - task.start[1]) < 20, "it begins at the drone"
     assert (heat[..., 1] > heat[..., 0]).any(), "and somewhere it stops"
     assert heat_picture(replace(maps, probability=None), task.start) is None
-    assert maps_sheet(np.zeros((HEAT_PX, HEAT_PX, 3), np.float32), None, task.start, (1, 1)).ndim == 3
+    sheets = [
+        maps_sheet(np.zeros((HEAT_PX, HEAT_PX, 3)), shown, task.start, (1, 1))
+        for shown in (moment, replace(moment, maps=None))
+    ]
+    assert sheets[0].shape == sheets[1].shape and (sheets[0] != sheets[1]).mean() > 0.5
 
 
 def test_a_segment_as_it_is_has_a_goal_and_other_words_or_things_have_none():

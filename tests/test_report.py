@@ -13,17 +13,20 @@ from matplotlib.image import imread
 from torch.utils.tensorboard import SummaryWriter
 
 from pvn.app.curves import draw_learning, draw_success_by_radius, read_curves
-from pvn.app.evolution import REACH, SIZE_PX, draw_evolutions, draw_gallery, lay_over_field
+from pvn.app.evolution import REACH, SIZE_PX, lay_over_field
+from pvn.app.illustrations import illustrate_flights
 from pvn.app.report import Provenance, StepTime, describe_machine, write_report
 from pvn.cli import main
 from pvn.cli.reproducing import Reproduce
+from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import sample_paragraph
+from pvn.evaluation.flights import flights_of
 from pvn.evaluation.intervals import Figure
 from pvn.evaluation.metrics import measure
 from pvn.evaluation.paper import ANALYSED, COMPARED, GAP, PAPER, TABLE, compare_orderings, run_of
 from pvn.evaluation.summary import Summary, summarise
+from pvn.evaluation.systems import make_system
 from pvn.geometry import MapGrid
-from pvn.learning.agent import shipped_agent
 
 ROOT = Path(__file__).parent.parent
 
@@ -120,15 +123,13 @@ def test_a_map_lies_over_the_field_where_it_belongs():
     assert math.dist(at, (15, 20)) < 1.6
 
 
-def test_evolution_and_gallery_are_drawn(segments, tmp_path):
-    draw_evolutions(tmp_path / "evolution.png", segments[:2], shipped_agent())
-    picture = imread(tmp_path / "evolution.png")[..., :3]
-    red = (picture[..., 0] > 0.8) & (picture[..., 1:].max(-1) < 0.4)
-    green = (picture[..., 1] > 0.8) & (picture[..., 0] < 0.4) & (picture[..., 2] < 0.55)
-    assert picture.shape[1] > 1500 and red.sum() > 200 and green.sum() > 200
-    paths = [segment.task.path for segment in segments]
-    draw_gallery(tmp_path / "gallery.png", segments, paths, [True, False] * 5)
-    assert imread(tmp_path / "gallery.png").std() > 0.1
+def test_the_reports_evolution_and_gallery_are_drawn(segments, tmp_path):
+    system = make_system("pvn")
+    tasks = [segment.task for segment in segments]
+    flights = flights_of(fly(simulator_for(tasks, config=system.config), tasks, system.policy))
+    for illustration in illustrate_flights(tmp_path, segments, flights, system):
+        assert illustration.path.with_suffix(".pdf").name in illustration.caption
+        assert illustration.path.with_suffix(".pdf").exists() and imread(illustration.path).std() > 0.1
 
 
 def test_curves_are_read_from_logs_and_drawn(flown, tmp_path):

@@ -25,8 +25,9 @@ from pvn.world.task import Task
 
 MARGIN = 1.5
 STEP_SECONDS = SimulatorConfig().step_seconds
-OUTLINE = [effects.withStroke(linewidth=2.2, foreground="black")]
-FLOWN, SHOWN, START, GOAL = "#56b4e9", "white", "#f0e442", "#e69f00"  # told apart by colour-blind people too
+EDGE = 0.4
+OUTLINE = [effects.withStroke(linewidth=1.8 + EDGE, foreground="black")]
+FLOWN, SHOWN, START, GOAL = "#56b4e9", "white", "#f0e442", "#e08a00"  # told apart by colour-blind people too
 
 Frames = npt.NDArray[np.uint8]
 
@@ -64,9 +65,10 @@ def draw_top_down(axis: Axes, layout: Layout, size_px: int = 1000) -> None:
     axis.set(xlim=reach, ylim=reach, xlabel="x east (m)", ylabel="y north (m)")
 
 
-def draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str) -> None:
-    """A line through points (P, 2), field frame."""
-    axis.plot(*points.T, style, color=colour, linewidth=1.8, label=label, path_effects=OUTLINE, zorder=4)
+def draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str, *, width: float = 1.8) -> None:
+    """A line through points (P, 2), field frame; width in points."""
+    edge = [effects.withStroke(linewidth=width + EDGE, foreground="black")]
+    axis.plot(*points.T, style, color=colour, linewidth=width, label=label, path_effects=edge, zorder=4)
 
 
 def _beside(pose: npt.NDArray[Any]) -> tuple[float, float]:
@@ -82,10 +84,10 @@ def outcome(distance: float | None, num_steps: int, has_stopped: bool) -> str:
     return f"stopped{where} after {num_steps} steps"
 
 
-def draw_start(axis: Axes, start: Sequence[float]) -> None:
-    """A dot and an arrow where a flight begins and looks; x, y, yaw, field frame."""
+def draw_start(axis: Axes, start: Sequence[float], *, size: float = 70) -> None:
+    """A dot (size in square points) and an arrow where a flight begins and looks; x, y, yaw, field frame."""
     x, y, yaw = start
-    axis.scatter(x, y, s=70, color=START, edgecolor="black", zorder=7, label="start")
+    axis.scatter(x, y, s=size, color=START, edgecolor="black", zorder=7, label="start")
     axis.quiver(
         x, y, math.cos(yaw), math.sin(yaw),
         color=START, edgecolor="black", linewidth=0.7, scale=18, width=0.009, zorder=7,

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from pvn.corpus.flight import FlightLog, fly, simulator_for
 from pvn.evaluation.systems import System
-from pvn.geometry import MapGrid
-from pvn.model.gsmn import Decision, GSMNMemory
+from pvn.geometry import Camera, MapGrid
+from pvn.model.gsmn import GSMNMemory
 from pvn.model.pvn import PVNMemory
-from pvn.model.visitation import Visitation
 from pvn.simulator.simulator import STOP, Observation
 from pvn.world.task import HORIZON, SUCCESS_M, Task
 
@@ -71,6 +70,8 @@ class Recorded:
     log: FlightLog
     """Of the one flight (B = 1), on the host."""
     step_seconds: float
+    camera: Camera = Camera()
+    """Of the drone."""
 
     @property
     def distance(self) -> float | None:
@@ -99,11 +100,10 @@ def _host(value: Tensor) -> Any:
 
 def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     """What is on the maps of one flight after a step."""
-    seen: Visitation | Decision
     if isinstance(memory, PVNMemory) and memory.visitation is not None:
-        seen, probability = memory.visitation, _host(memory.visitation.probability[row])
+        grounding, probability = memory.visitation.grounding_map[row], _host(memory.visitation.probability[row])
     elif isinstance(memory, GSMNMemory) and memory.decision is not None:
-        seen, probability = memory.decision, None
+        grounding, probability = memory.decision.grounding_map[row], None
     else:
         return None
     semantic, is_known = memory.semantic.value[row], memory.semantic.is_known[row]
@@ -112,7 +112,7 @@ def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
         grid=grid,
         semantic=_host(semantic[:, :3].T.reshape(3, size, size)),
         is_known=is_known.view(size, size).cpu().numpy(),
-        grounding=_host(seen.grounding_map[row]),
+        grounding=_host(grounding),
         probability=probability,
     )
 
@@ -153,4 +153,4 @@ def fly_and_record(
     simulator = simulator_for([task], device=device, config=system.config)
     log = fly(simulator, [task], system.policy, horizon=horizon, watch=keep)
     log = FlightLog(**{name: value.cpu() for name, value in vars(log).items()})
-    return Recorded(system.name, task, has_goal, tuple(moments), log, system.config.step_seconds)
+    return Recorded(system.name, task, has_goal, tuple(moments), log, system.config.step_seconds, system.config.camera)

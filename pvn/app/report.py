@@ -11,6 +11,7 @@ import torch
 
 import pvn
 from pvn.app.illustrations import Illustration
+from pvn.app.results import HUNDREDTHS, OTHERS
 from pvn.evaluation.intervals import Figure
 from pvn.evaluation.paper import GAP, PAPER, SOURCE, TABLE, compare_orderings
 from pvn.evaluation.summary import Group, Summary
@@ -49,7 +50,7 @@ def describe_machine(device: str = "cpu") -> str:
         models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
         processor = f"{len(models)} x {models[0]}" if models else processor
     gpu = f"; {torch.cuda.get_device_name()}" if device == "cuda" else ""
-    return f"{platform.platform()}; {processor}{gpu}; Python {platform.python_version()}, torch {torch.__version__}"
+    return f"{platform.system()}; {processor}{gpu}; Python {platform.python_version()}, torch {torch.__version__}"
 
 
 def in_table_order(summaries: Sequence[Summary]) -> list[Summary]:
@@ -80,6 +81,15 @@ def _results(summaries: Sequence[Summary]) -> list[str]:
         rows.append([summary.system, summary.split, f"{own.flights:,}", *pairs])
     headings = ("system", "split", "flights", "SR % here", "paper", "mean m here", "paper", "median m here", "paper")
     return _table(headings, rows)
+
+
+def _others(summaries: Sequence[Summary]) -> list[str]:
+    rows = []
+    for summary in summaries:
+        values = [(name, getattr(summary.overall, name).value) for name in OTHERS.values()]
+        figures = (f"{value:.{2 if name in HUNDREDTHS else 1}f}" for name, value in values)
+        rows.append([summary.system, summary.split, *figures])
+    return _table(("system", "split", *OTHERS), rows)
 
 
 def _orderings(summaries: Sequence[Summary]) -> list[str]:
@@ -179,6 +189,9 @@ def write_report(
         "goal; mean and median: metres between stop and goal. In brackets 95% intervals, over fields.",
         "",
         *_results(summaries),
+        "Paths and the rest, as docs/metrics.md defines them; intervals are in the JSON files of the results.",
+        "",
+        *_others(summaries),
         "## Orders of the paper's table",
         "",
         *_orderings(summaries),
@@ -189,7 +202,7 @@ def write_report(
         *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, _ranged),
         "## By manoeuvre",
         "",
-        "A flight counts for each kind of manoeuvre that it has. Intervals are in the JSON files of the results.",
+        "A flight counts for each kind of manoeuvre that it has.",
         "",
         *_by_group(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
         *pictures,

@@ -14,6 +14,7 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcom
 from pvn.cli.benches import Bench
 from pvn.cli.corpora import Corpus
 from pvn.cli.demonstrating import Demo
+from pvn.cli.drawing import Figure
 from pvn.cli.evaluating import Evaluate
 from pvn.cli.flying import Fly, Show
 from pvn.cli.reproducing import Reproduce
@@ -23,6 +24,7 @@ Verb = (
     Annotated[Fly, subcommand("fly", prefix_name=False)]
     | Annotated[Demo, subcommand("demo", prefix_name=False)]
     | Annotated[Show, subcommand("show", prefix_name=False)]
+    | Annotated[Figure, subcommand("figure", prefix_name=False)]
     | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]

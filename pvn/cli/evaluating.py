@@ -55,6 +55,9 @@ class Evaluate:
     bound: bool = False
     """Also judge what PVN predicts: the paper's bound on what is lost, and the calibration of its goals. Flies
     once more."""
+    record: int = 0
+    """Fly the first so many segments once more, and write recording (.rrd), film (.mp4) and summary (.png) of each into
+    the subfolder recordings."""
     json: bool = False
     """Print a JSON list, one object a system, instead of tables."""
 
@@ -73,11 +76,17 @@ class Evaluate:
             raise ValueError("systems: got none, expected one or more, such as pvn oracle")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit: got {self.limit}, expected at least 1")
+        if self.record < 0:
+            raise ValueError(f"record: got {self.record}, expected 0 or more flights")
         wanted = {self.split, "train"} if "average" in self.systems else {self.split}
         corpus = read_corpus(self.corpus, tuple(split for split in ("train", "dev", "test") if split in wanted))
         if self.split not in corpus.splits or not corpus[self.split]:
             raise ValueError(f"{self.corpus}: has no segments in split {self.split}")
         segments = corpus[self.split][: self.limit]
+        if self.record > len(segments):
+            raise ValueError(
+                f"record: got {self.record}, expected at most {len(segments)}, the segments that are flown"
+            )
         training = corpus["train"] if "train" in corpus.splits else ()
         everyone = [make_system(name, runs=self.runs, training=training, device=self.device) for name in self.systems]
         if self.bound:
@@ -101,6 +110,8 @@ class Evaluate:
                 partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
             if self.bound:
                 judged.append(self._judge(system, segments, stem))
+            if self.record:
+                self._record(system, segments[: self.record])
         return Results(summaries, measured, segments, judged)
 
     def run(self) -> None:
@@ -117,6 +128,19 @@ class Evaluate:
             print_results(summaries, results.metrics, [segment.environment for segment in results.segments])
             for report in judged:
                 print_bound(report)
+
+    def _record(self, system: System, segments: Sequence[Segment]) -> None:
+        """Fly some once more, and write recordings, films and summaries."""
+        import sys
+
+        from pvn.app.flight_files import fly_to_show, missing, save_flight
+        from pvn.app.progress import progress_over
+
+        for line in missing().values():
+            print(line, file=sys.stderr)
+        for number, segment in enumerate(progress_over(f"{system.name} is recorded", segments), start=1):
+            recorded = fly_to_show(system, segment.task, device=self.device)
+            save_flight(recorded, self.out / "recordings" / f"{system.name}_{self.split}_{number}")
 
     def _judge(self, system: System, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
         """Fly a PVN once more, judge its predictions, and write report and picture."""

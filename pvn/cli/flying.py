@@ -11,14 +11,17 @@ from tyro.conf import Positional, subcommand
 from pvn.cli.options import Device
 
 if TYPE_CHECKING:
+    from pvn.corpus.flight import FlightLog
     from pvn.geometry import Camera
     from pvn.learning.agent import Agent
+    from pvn.simulator.simulator import SimulatorConfig
     from pvn.world.task import Task
 
 Pilot = Literal["pvn", "gsmn", "chaplot", "oracle", "stop", "average"]
 
 
 MOST_WORDS = 100
+_KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 
 
 def _check_words(instruction: str, agent: Agent) -> None:
@@ -90,6 +93,8 @@ class Fly:
     """How the drone sees: full, as the agent was trained, has smooth edges and shadows; fast is four times faster."""
     out: Path = Path("pictures")
     """Folder for the pictures."""
+    save: Path | None = None
+    """Folder for a recording (.rrd), a film (.mp4) and a summary figure (.png) of every flight, instead of pictures."""
 
     def _check(self) -> None:
         if self.instruction is not None and self.pilot not in ("pvn", "gsmn", "chaplot"):
@@ -100,6 +105,8 @@ class Fly:
             raise ValueError("corpus: got no segment, or a file beside it; expected --segment 12-3, and no --file")
         if self.start is not None and self.instruction is None:
             raise ValueError("start: got no instruction to go with it, expected one in quotes")
+        if self.save is not None and self.save.exists() and not self.save.is_dir():
+            raise ValueError(f"save: got {self.save}, which is a file, expected a folder")
 
     def _tasks(self) -> list[Task]:
         """What to fly."""
@@ -131,10 +138,6 @@ class Fly:
 
     def run(self) -> None:
         """Fly, draw, and say what happened."""
-        from rich.console import Console
-        from rich.progress import track
-
-        from pvn.app.figures import draw_flight, fly_with_frames
         from pvn.app.tables import print_flights
         from pvn.simulator.simulator import SimulatorConfig
 
@@ -142,18 +145,49 @@ class Fly:
         policy = _pilot(self.pilot, self.weights, self.device)
         if self.instruction is not None:
             _check_words(self.instruction, policy)
+        tasks = self._tasks()
+        config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
+        log, paths = (self._draw if self.save is None else self._record)(policy, config, tasks)
+        print_flights(f"{self.pilot} in field {self.seed}", tasks, log, has_goals=self.instruction is None)
+        for path in paths:
+            print(f"{_KINDS[path.suffix]}: {path}")
+
+    def _name(self, number: int) -> str:
+        """Of the files of a flight."""
+        return f"{'flight' if self.file is None else self.file.stem}_seed{self.seed}_{number}"
+
+    def _draw(self, policy: Any, config: SimulatorConfig, tasks: list[Task]) -> tuple[FlightLog, list[Path]]:
+        """Fly all at once, and draw each."""
+        from rich.console import Console
+        from rich.progress import track
+
+        from pvn.app.figures import draw_flight, fly_with_frames
+
         console = Console()
         with console.status("compiling (the first time only) and flying"):
-            tasks = self._tasks()
-            config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
-        paths = [self.out / f"flight_seed{self.seed}_{index + 1}.png" for index in range(len(tasks))]
-        is_shown = self.instruction is None
+        paths = [self.out / f"{self._name(index + 1)}.png" for index in range(len(tasks))]
         for index in track(range(len(tasks)), "drawing", console=console):
-            draw_flight(paths[index], tasks[index], log, frames, index, has_goal=is_shown)
-        print_flights(f"{self.pilot} in field {self.seed}", tasks, log, has_goals=is_shown)
-        for path in paths:
-            print(f"picture: {path}")
+            draw_flight(paths[index], tasks[index], log, frames, index, has_goal=self.instruction is None)
+        return log, paths
+
+    def _record(self, policy: Any, config: SimulatorConfig, tasks: list[Task]) -> tuple[FlightLog, list[Path]]:
+        """Fly one by one, and write recording, film and summary of each."""
+        from pvn.app.flight_files import fly_to_show, missing, save_flight
+        from pvn.app.progress import progress_over
+        from pvn.corpus.flight import join_logs
+        from pvn.evaluation.systems import System
+
+        assert self.save is not None
+        for line in missing().values():
+            print(line)
+        logs, paths = [], []
+        for number, task in enumerate(progress_over("flying and recording", tasks), start=1):
+            system = System(self.pilot, policy, config, self.pilot)
+            recorded = fly_to_show(system, task, has_goal=self.instruction is None, device=self.device)
+            paths += save_flight(recorded, self.save / self._name(number))
+            logs.append(recorded.log)
+        return join_logs(logs), paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,12 +244,43 @@ class Field:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Flight:
+    """Show one flight as a film (.mp4, .webp, .gif), as a Rerun recording (.rrd) or on one page (.png)."""
+
+    seed: int = 0
+    """Which random field and paragraph."""
+    number: int = 1
+    """Which of the paragraph's instructions, from 1."""
+    system: str = "pvn"
+    """Who flies: pvn, gsmn, chaplot, oracle, any other that `pvn evaluate` knows, or an agent's .safetensors."""
+    out: Path | None = None
+    """File to write; its ending says what. By default a film in the folder pictures."""
+
+    def run(self) -> None:
+        """Fly, write, and say how it went."""
+        from pvn.app.figures import outcome
+        from pvn.app.flight_files import flight_path, fly_to_show, write_flight
+        from pvn.corpus.meadow import sample_paragraph
+        from pvn.evaluation.systems import make_system
+
+        out = flight_path(self.out or Path(f"pictures/flight_seed{self.seed}_{self.number}.mp4"))
+        tasks = [segment.task for segment in sample_paragraph(self.seed)]
+        if not 1 <= self.number <= len(tasks):
+            raise ValueError(f"number: got {self.number}, expected 1 to {len(tasks)}, as many as field {self.seed} has")
+        recorded = fly_to_show(make_system(self.system), tasks[self.number - 1])
+        write_flight(recorded, out)
+        ending = outcome(recorded.distance, len(recorded.moments), recorded.has_stopped)
+        print(f"“{recorded.task.instruction}”: {ending}: {out}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Show:
-    """Draw pictures of the world."""
+    """Draw pictures of the world, and films of flights."""
 
     what: (
         Annotated[Catalogue, subcommand("catalogue", prefix_name=False)]
         | Annotated[Field, subcommand("field", prefix_name=False)]
+        | Annotated[Flight, subcommand("flight", prefix_name=False)]
     )
 
     def run(self) -> None:

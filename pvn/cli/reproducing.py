@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,10 +19,12 @@ from pvn.cli.training import Train
 if TYPE_CHECKING:
     from pvn.evaluation.summary import Summary
 
-SIZES = {"paper": 27_965, "smoke": 3_000}
+SIZES = {"paper": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
-LIMITS = {"paper": None, "smoke": 150}
+LIMITS = {"paper": None, "smoke": 60}
 """Flights over each split, by preset."""
+JUDGED: tuple[str, Literal["dev"]] = ("pvn", "dev")
+"""Whose predictions are judged: the paper's bound, and calibration."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,17 @@ class Reproduce:
         agent = self._runs / str(run_of(system)) / "agent.safetensors"
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
 
+    def _judgement(self) -> tuple[Path, Path]:
+        """Report and picture of what PVN's predictions are worth."""
+        stem = self._stem(*JUDGED).name
+        return self._results / f"bound_{stem}.json", self._results / f"calibration_{stem}.png"
+
+    def _is_judged(self) -> bool:
+        """Whether the predictions were judged; not if the agent was trained anew since."""
+        report, picture = self._judgement()
+        agent = self._runs / JUDGED[0] / "agent.safetensors"
+        return picture.exists() and report.exists() and report.stat().st_mtime >= agent.stat().st_mtime
+
     def steps(self) -> Iterator[Step]:
         """Every step up to the report, in order."""
         if self.corpus is None:
@@ -152,6 +165,9 @@ class Reproduce:
                 runs=self._runs, out=self._results,
             )  # fmt: skip
             yield Step(f"evaluate {name} {split}", partial(_judge, flown), partial(self._has_results, name, split))
+        if JUDGED in self._rows():
+            judged = replace(flown, systems=JUDGED[:1], split=JUDGED[1], bound=True)
+            yield Step("judge predictions", partial(_judge, judged), self._is_judged)
 
     def commands(self) -> tuple[str, ...]:
         """The same as commands that one can run line by line."""
@@ -166,6 +182,11 @@ class Reproduce:
             names = " ".join(name for name, own in self._rows() if own == split)
             lines.append(
                 f"pvn evaluate {names} --corpus {self._corpus} --split {split} --runs {self._runs} "
+                f"--out {self._results} --device {self.device}{limit}"
+            )
+        if JUDGED in self._rows():
+            lines.append(
+                f"pvn evaluate {JUDGED[0]} --bound --corpus {self._corpus} --split {JUDGED[1]} --runs {self._runs} "
                 f"--out {self._results} --device {self.device}{limit}"
             )
         return (*lines, self._command())
@@ -225,7 +246,7 @@ class Reproduce:
     def _report(self) -> None:
         """Draw the figures and write the report."""
         from pvn import presets
-        from pvn.app.illustrations import illustrate_flights, illustrate_results
+        from pvn.app.illustrations import illustrate_flights, illustrate_judgement, illustrate_results
         from pvn.app.report import Provenance, StepTime, write_report
         from pvn.corpus.store import origin, read_corpus
         from pvn.evaluation.flights import read_flights
@@ -238,11 +259,14 @@ class Reproduce:
             illustrations = illustrate_results(figures, summaries, self._runs)
             flown = self._stem("pvn", "dev").with_suffix(".safetensors")
             if any((summary.system, summary.split) == ("pvn", "dev") for summary in summaries):
-                agent = make_system("pvn", runs=self._runs, device=self.device).policy
+                system = make_system("pvn", runs=self._runs, device=self.device)
                 segments = read_corpus(self._corpus, ("dev",))["dev"]
                 illustrations += illustrate_flights(
-                    figures, segments, read_flights(flown)[0], agent, device=self.device
+                    figures, segments, read_flights(flown)[0], system, device=self.device
                 )
+        report, picture = self._judgement()
+        if report.exists() and picture.exists():
+            illustrations.append(illustrate_judgement(picture, read_json(report)))
         times = read_json(self.out / "times.json")["steps"]
         provenance = Provenance(
             preset=self.preset,

@@ -53,6 +53,25 @@ class FlightLog:
         return self.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(dim=1)
 
 
+def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
+    """The flights of several logs in one; those that end sooner than the longest repeat their last pose."""
+    longest = max(log.action.shape[1] for log in logs)
+
+    def stretched(values: Tensor, length: int, rest: Tensor) -> Tensor:
+        return torch.cat([values, rest.expand(-1, length - values.shape[1], -1)], 1)
+
+    held = torch.tensor([[[0.0, 0.0, 1.0]]])
+    return FlightLog(
+        pose_world=torch.cat([stretched(log.pose_world, longest + 1, log.pose_world[:, -1:]) for log in logs]),
+        velocity_world=torch.cat(
+            [stretched(log.velocity_world, longest + 1, log.velocity_world[:, -1:]) for log in logs]
+        ),
+        action=torch.cat([stretched(log.action, longest, held.expand(len(log.action), -1, -1)) for log in logs]),
+        num_steps=torch.cat([log.num_steps for log in logs]),
+        has_stopped=torch.cat([log.has_stopped for log in logs]),
+    )
+
+
 def simulator_for(
     tasks: Sequence[Task],
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import resources
@@ -48,6 +49,11 @@ def _description(agent: Agent) -> dict[str, Any]:
             return {"system": "chaplot", "model": asdict(agent.model.config)}
 
 
+def _digest(path: Path) -> str:
+    """Of the weights: a file cut short, changed, or beside another's JSON has another one."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
     """Write `path` (.safetensors) and the JSON beside it; `origin` says how the agent came about."""
     tensors = {
@@ -57,6 +63,7 @@ def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
     content = {
         "version": VERSION,
         **_description(agent),
+        "sha256": _digest(path),
         "origin": origin,
         "vocabulary": agent.vocabulary.to_json(),
     }
@@ -89,6 +96,11 @@ def load_agent(path: Path | str, device: str | torch.device = "cpu") -> Agent:
     content, tensors = read_json(path.with_suffix(".json")), read_tensors(path)
     if content.get("version") != VERSION:
         raise ValueError(f"{path}: got version {content.get('version')!r}, expected {VERSION}; train the agent again")
+    if content.get("sha256", _digest(path)) != _digest(path):  # the first agents have none
+        raise ValueError(
+            f"{path}: not the weights that {path.with_suffix('.json').name} was written for, or changed since; "
+            "copy both files again, or train again"
+        )
     system = content.get("system", "pvn")  # the first agents do not say it
     if system not in ("pvn", "gsmn", "chaplot"):
         raise ValueError(f"{path.with_suffix('.json')}: got system {system!r}, expected pvn, gsmn or chaplot")

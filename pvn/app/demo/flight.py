@@ -1,17 +1,17 @@
-"""A flight as it is shown: every step with all there is to see of it, its end in words, and files to keep."""
+"""A flight as it is shown: every step with all there is to see of it, and its end in words."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from pvn.app.demo.choices import Choice
 from pvn.app.demo.pictures import Bytes, heat_picture, maps_sheet
-from pvn.app.figures import draw_flight, outcome
+from pvn.app.figures import outcome
 from pvn.app.recorded import Floats, Moment, Recorded
+from pvn.app.views import Picture
 from pvn.world.task import SUCCESS_M
 
 
@@ -41,8 +41,8 @@ class Flight:
     """A flight that is flown or was flown."""
 
     choice: Choice
-    above: Floats
-    """`field_picture` of its field."""
+    above: Picture
+    """Its field from above (HEAT_PX, HEAT_PX, 3), 0 to 1."""
     step_seconds: float
     moments: list[Moment] = field(default_factory=list)
     end_world: Floats | None = None
@@ -87,7 +87,7 @@ class Flight:
             speeds=np.array([np.hypot(*moment.velocity_world[:2]) for moment in so_far], np.float32),
             stop_chances=np.array(chances, np.float32),
             heat=self._heat(last),
-            sheet=maps_sheet(self.above, moment.maps, self.choice.task.start, pose[:2].tolist()),
+            sheet=maps_sheet(self.above, moment, self.choice.task.start, pose[:2].tolist()),
         )
 
 
@@ -96,28 +96,6 @@ def between(before: Floats, after: Floats, share: float) -> Floats:
     change = after - before
     change[3:] = (change[3:] + np.pi) % (2 * np.pi) - np.pi
     return before + share * change
-
-
-def write_flight(recorded: Recorded, path: Path) -> None:
-    """Write a flight in the format its file's name asks for."""
-    try:
-        match path.suffix:
-            case ".png":
-                frames = np.stack([moment.image for moment in recorded.moments])[None]
-                draw_flight(path, recorded.task, recorded.log, frames, 0, recorded.has_goal)
-            case ".mp4":
-                from pvn.app.film import write_film  # type: ignore[import-not-found]
-
-                write_film(recorded, path)
-            case _:
-                from pvn.app.recording import write_recording  # type: ignore[import-not-found]
-
-                write_recording(recorded, path)
-    except ImportError as error:
-        raise ValueError(
-            f"{path.suffix} files need a package that is not installed where the demo runs ({error}); its owner can "
-            'add it with: pip install "pvn[app]"'
-        ) from None
 
 
 def describe(recorded: Recorded) -> str:

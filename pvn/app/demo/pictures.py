@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from pvn.app.evolution import GOAL_COLOUR, REACH, TRAJECTORY_COLOUR, lay_over_field
-from pvn.app.recorded import Floats, Maps
+from pvn.app.evolution import REACH
+from pvn.app.recorded import Maps, Moment
+from pvn.app.views import Picture, as_bytes, grounding_picture, heat, map_ranges, semantic_picture
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.rendering import ORIGIN
@@ -25,8 +25,9 @@ HEAT_PX = 212
 """A quarter of a metre each."""
 CELL_PX, CAPTION_PX, EDGE_PX = 212, 24, 4
 TITLES = ("semantic map", "grounding map", "will fly here", "will stop here")
-COLOURS = (TRAJECTORY_COLOUR, GOAL_COLOUR)
-"""Of the trajectory's and the goal's distribution."""
+COLOURS = ((1.0, 0.16, 0.12), (0.15, 1.0, 0.35))
+"""Of the trajectory's and the goal's distribution: the paper's red and green, the green three times as bright, so that
+people to whom they are one colour tell them apart."""
 
 
 def ground_picture(layout: Layout) -> Bytes:
@@ -37,72 +38,47 @@ def ground_picture(layout: Layout) -> Bytes:
     return take_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
 
 
-def field_picture(layout: Layout) -> Floats:
-    """The field with everything in it (HEAT_PX, HEAT_PX, 3) from above, north up, 0 to 1."""
-    camera = from_above(REACH[0], REACH[0], REACH[1] - REACH[0], HEAT_PX)
-    return take_pictures([layout], [camera], HEAT_PX, HEAT_PX)[0].astype(np.float32) / 255
-
-
-def _laid(maps: Floats, grid_maps: Maps, start: Sequence[float]) -> Floats:
-    laid = lay_over_field(torch.from_numpy(maps), start, grid_maps.grid, HEAT_PX)
-    return laid.astype(np.float32)
-
-
-def _share(laid: Floats) -> Floats:
-    """A distribution (H, W) as brightness, 0 to 1; the root shows where little is expected, too."""
-    return np.sqrt(laid / max(float(laid.max()), 1e-12))
-
-
 def heat_picture(maps: Maps, start: Sequence[float]) -> Bytes | None:
     """Both distributions (H, W, 4) as red and green that can be seen through, north up; None where there are none."""
     if maps.probability is None:
         return None
-    laid = _laid(maps.probability, maps, start)
-    shares = [_share(laid[..., channel]) for channel in (TRAJECTORY, GOAL)]
-    picture = np.zeros((HEAT_PX, HEAT_PX, 4), np.float32)
-    for share, colour in zip(shares, COLOURS, strict=True):
-        picture[..., :3] = picture[..., :3] * (1 - share[..., None]) + np.array(colour, np.float32) * share[..., None]
-    opacity = np.maximum(*shares)
+    shares = heat(maps, start, HEAT_PX)
+    picture = np.zeros((HEAT_PX, HEAT_PX, 4))
+    for channel in (TRAJECTORY, GOAL):
+        share = shares[..., channel : channel + 1]
+        picture[..., :3] = picture[..., :3] * (1 - share) + np.array(COLOURS[channel]) * share
+    opacity = shares.max(-1)
     picture[..., :3] /= np.maximum(opacity, 1e-3)[..., None]
     picture[..., 3] = 0.9 * opacity
-    return np.asarray(picture.clip(0, 1) * 255, np.uint8)
+    return as_bytes(picture)
 
 
-def _stretch(channels: Floats, is_known: npt.NDArray[np.bool_]) -> Floats:
-    """Channels (3, S, S) from 0 to 1, black where nothing was seen."""
-    seen = channels[:, is_known]
-    if not seen.size:
-        return np.zeros_like(channels)
-    low, high = (np.quantile(seen, share, axis=1)[:, None, None] for share in (0.02, 0.98))
-    return (((channels - low) / np.maximum(high - low, 1e-6)).clip(0, 1) * is_known).astype(np.float32)
+def _glowing(above: Picture, share: npt.NDArray[np.float64], channel: int) -> Picture:
+    """One distribution (H, W, 1), 0 to 1, over a dim grey picture of the field."""
+    return above.mean(-1, keepdims=True) * 0.55 * (1 - share) + np.array(COLOURS[channel]) * share
 
 
-def _glowing(above: Floats, laid: Floats, channel: int) -> Floats:
-    """One distribution over a dim grey picture of the field (H, W, 3)."""
-    share = _share(laid[..., channel])[..., None]
-    return above.mean(-1, keepdims=True) * 0.55 * (1 - share) + np.array(COLOURS[channel], np.float32) * share
-
-
-def _cells(above: Floats, maps: Maps | None, start: Sequence[float]) -> list[Floats | None]:
-    if maps is None:
+def _cells(above: Picture, moment: Moment, start: Sequence[float]) -> list[Picture | None]:
+    maps, ranges = moment.maps, map_ranges([moment])
+    if maps is None or ranges is None:
         return [None] * len(TITLES)
-    semantic = _laid(_stretch(maps.semantic, maps.is_known), maps, start)
-    grounding = _laid(_stretch(maps.grounding, maps.is_known), maps, start)
+    semantic = semantic_picture(maps, ranges[0], start, HEAT_PX)
+    grounding = grounding_picture(maps, ranges[1], start, HEAT_PX)
     if maps.probability is None:
         return [semantic, grounding, None, None]
-    laid = _laid(maps.probability, maps, start)
-    return [semantic, grounding, _glowing(above, laid, TRAJECTORY), _glowing(above, laid, GOAL)]
+    shares = heat(maps, start, HEAT_PX)
+    return [semantic, grounding, *(_glowing(above, shares[..., [place]], place) for place in (TRAJECTORY, GOAL))]
 
 
-def maps_sheet(above: Floats, maps: Maps | None, start: Sequence[float], place: Sequence[float]) -> Bytes:
+def maps_sheet(above: Picture, moment: Moment, start: Sequence[float], place: Sequence[float]) -> Bytes:
     """Semantic and grounding map, trajectory's and goal's distribution, two by two, with captions; north up.
 
-    above: `field_picture`; place: x, y of the drone, field frame, shown as a dot.
+    above: the field (HEAT_PX, HEAT_PX, 3), 0 to 1; place: x, y of the drone, field frame, shown as a dot.
     """
     sheet = Image.new("RGB", (2 * CELL_PX + EDGE_PX, 2 * (CELL_PX + CAPTION_PX)), "white")
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(15)
-    for index, (title, cell) in enumerate(zip(TITLES, _cells(above, maps, start), strict=True)):
+    for index, (title, cell) in enumerate(zip(TITLES, _cells(above, moment, start), strict=True)):
         left, top = index % 2 * (CELL_PX + EDGE_PX), index // 2 * (CELL_PX + CAPTION_PX)
         draw.text((left + 2, top + 3), title, fill="#222222", font=font)
         top += CAPTION_PX
@@ -110,7 +86,7 @@ def maps_sheet(above: Floats, maps: Maps | None, start: Sequence[float], place: 
             draw.rectangle((left, top, left + CELL_PX - 1, top + CELL_PX - 1), fill="#eceff1")
             draw.text((left + CELL_PX / 2, top + CELL_PX / 2), "this pilot has none", "#777777", font, anchor="mm")
             continue
-        sheet.paste(Image.fromarray(np.asarray(cell.clip(0, 1) * 255, np.uint8)), (left, top))
+        sheet.paste(Image.fromarray(as_bytes(cell)), (left, top))
         scale = CELL_PX / (REACH[1] - REACH[0])
         x, y = left + (place[0] - REACH[0]) * scale, top + (REACH[1] - place[1]) * scale
         draw.ellipse((x - 4, y - 4, x + 4, y + 4), fill="white", outline="black")

@@ -18,10 +18,11 @@ import viser
 
 from pvn.app.demo.choices import PILOTS, Pilot, choose, random_ground
 from pvn.app.demo.page import Page
-from pvn.app.demo.pictures import field_picture, ground_picture, heat_picture, maps_sheet
+from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
 from pvn.app.demo.stage import furnish, landmark_glb
 from pvn.app.demo.visitor import House, Visitor
 from pvn.app.recorded import fly_and_record
+from pvn.app.views import picture_of_field
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.systems import System, make_system
 
@@ -74,7 +75,7 @@ def warm_up(config: DemoConfig, watch: Callable[[str], None]) -> dict[Pilot, Sys
         for moment in recorded.moments[:1] if name == "pvn" else ():
             assert moment.maps is not None
             heat_picture(moment.maps, choice.task.start)
-            maps_sheet(field_picture(choice.layout), moment.maps, choice.task.start, (0.0, 0.0))
+            maps_sheet(picture_of_field(choice.layout, HEAT_PX), moment, choice.task.start, (0.0, 0.0))
     watch("warming up: the field")
     ground_picture(choice.layout)
     for mark in choice.layout.landmarks:

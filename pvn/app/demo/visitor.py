@@ -29,9 +29,11 @@ from pvn.app.demo.choices import (
     remove_landmark,
     retell,
 )
-from pvn.app.demo.flight import Flight, Shown, between, describe, write_flight
-from pvn.app.demo.pictures import field_picture
+from pvn.app.demo.flight import Flight, Shown, between, describe
+from pvn.app.demo.pictures import HEAT_PX
+from pvn.app.flight_files import write_flight
 from pvn.app.recorded import Floats, Moment, fly_and_record
+from pvn.app.views import picture_of_field
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.systems import System
 from pvn.world.lani import write_layout
@@ -217,7 +219,7 @@ class Visitor:
                 return
             self._drop_flight()
             self.state, self.choice = "flying", choice
-            flight = Flight(choice, np.zeros((0, 0, 3), np.float32), system.config.step_seconds)
+            flight = Flight(choice, np.zeros((0, 0, 3)), system.config.step_seconds)
             self._flight = flight
         self._view.show_state("flying", 0)
         self._view.say("Taking off …")
@@ -239,7 +241,7 @@ class Visitor:
     def _fly(self, flight: Flight, system: System) -> None:
         choice, words, failure = flight.choice, "", ""
         try:
-            flight.above = field_picture(choice.layout)
+            flight.above = picture_of_field(choice.layout, HEAT_PX)
             recorded = fly_and_record(
                 system,
                 choice.task,
