@@ -29,9 +29,9 @@ from pvn.app.demo.choices import (
     retell,
 )
 from pvn.app.demo.gltf import to_glb
-from pvn.app.demo.meshes import fence_mesh, landmark_mesh, mesh_solids
 from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
 from pvn.app.demo.visitor import House, Visitor
+from pvn.app.meshes import class_mesh, fence_mesh, solid_mesh
 from pvn.app.recorded import fly_and_record
 from pvn.cli import main
 from pvn.corpus.banks import bundled_banks
@@ -122,41 +122,41 @@ def fly_to_the_end(visitor, screen, text=None):
 
 @pytest.mark.parametrize("name", LANDMARK_NAMES)
 def test_a_drawn_landmark_is_as_large_as_its_solids_and_its_faces_look_outward(name):
-    mesh = landmark_mesh(name)
+    mesh = class_mesh(name)
     points = np.concatenate([surface_points(solid) for solid in LANDMARK_CLASSES[name].solids])
-    assert np.allclose(mesh.vertices.min(0), points.min(0), atol=0.05)
-    assert np.allclose(mesh.vertices.max(0), points.max(0), atol=0.05)
-    a, b, c = (mesh.vertices[mesh.faces[:, corner]] for corner in range(3))
+    assert np.allclose(mesh.corners.min(0), points.min(0), atol=0.05)
+    assert np.allclose(mesh.corners.max(0), points.max(0), atol=0.05)
+    a, b, c = (mesh.corners[mesh.triangles[:, corner]] for corner in range(3))
     facing = np.cross(b - a, c - a)
     is_wide = np.linalg.norm(facing, axis=1) > 1e-6
-    assert ((facing * mesh.normals[mesh.faces].mean(1)).sum(1)[is_wide] > 0).all()
+    assert ((facing * mesh.normals[mesh.triangles].mean(1)).sum(1)[is_wide] > 0).all()
 
 
 def test_a_pattern_is_painted_as_the_simulator_paints_it():
-    mesh = mesh_solids([box((0, 0, 1), (1, 1, 2), "#ff0000").painted("bands", "#0000ff", count=2)])
-    for height, colour in ((0.2, (1, 0, 0)), (0.7, (0, 0, 1)), (1.2, (1, 0, 0)), (1.7, (0, 0, 1))):
-        middles = mesh.vertices[mesh.faces].mean(1)
+    mesh = solid_mesh(box((0, 0, 1), (1, 1, 2), "#ff0000").painted("bands", "#0000ff", count=2))
+    for height, colour in ((0.2, (255, 0, 0)), (0.7, (0, 0, 255)), (1.2, (255, 0, 0)), (1.7, (0, 0, 255))):
+        middles = mesh.corners[mesh.triangles].mean(1)
         sides = (np.abs(middles[:, 2] - height) < 0.25) & (np.abs(middles[:, 0]) > 0.49)
-        assert sides.any() and (mesh.colours[mesh.faces[sides]] == colour).all()
+        assert sides.any() and (mesh.colours[mesh.triangles[sides]] == colour).all()
 
 
 def test_fences_stand_around_the_field_each_in_its_colour():
     mesh = fence_mesh()
-    assert mesh.vertices[:, :2].min() == 0 and mesh.vertices[:, :2].max() == pytest.approx(FIELD_SIZE, abs=1e-3)
-    assert mesh.vertices[:, 2].max() == pytest.approx(2.4, abs=0.01)
-    north = mesh.colours[(mesh.vertices[:, 1] > FIELD_SIZE - 1e-3) & (np.abs(mesh.vertices[:, 0] - 25) < 20)]
+    assert mesh.corners[:, :2].min() == 0 and mesh.corners[:, :2].max() == pytest.approx(FIELD_SIZE, abs=1e-3)
+    assert mesh.corners[:, 2].max() == pytest.approx(2.4, abs=0.01)
+    north = mesh.colours[(mesh.corners[:, 1] > FIELD_SIZE - 1e-3) & (np.abs(mesh.corners[:, 0] - 25) < 20)]
     assert (north.argmax(1) == 2).all(), "blue"
 
 
 def test_a_file_of_a_mesh_says_what_it_holds():
-    mesh = landmark_mesh("Apple")
+    mesh = class_mesh("Apple")
     content = to_glb(mesh)
     magic, version, length = struct.unpack("<4sII", content[:12])
     assert (magic, version, length) == (b"glTF", 2, len(content))
     (size,) = struct.unpack("<I", content[12:16])
     described = json.loads(content[20 : 20 + size])
     counts = [accessor["count"] for accessor in described["accessors"]]
-    assert counts == [len(mesh.vertices)] * 3 + [mesh.faces.size]
+    assert counts == [len(mesh.corners)] * 3 + [mesh.triangles.size]
 
 
 def test_the_ground_has_shadows_but_no_landmarks():

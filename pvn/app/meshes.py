@@ -1,143 +1,241 @@
-"""Landmarks as triangles, from the same solids that the simulator traces."""
+"""The solids that the simulator traces as triangles, for others to draw: landmarks, fences, and the drone itself."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.layout import Landmark
-from pvn.world.solids import Solid, colour_rgb, rotation
+from pvn.simulator.rays import EAST, NORTH, SOUTH, WEST, F, fence_top
+from pvn.simulator.shading import fence_colour, painted_colour
+from pvn.world.landmarks import landmark_class
+from pvn.world.layout import FIELD_SIZE, Landmark
+from pvn.world.solids import Solid, ball, box, colour_rgb, cylinder, rod, rotation, solid_row
 
-NUM_SIDES, NUM_SLABS = 14, 7
-"""Of what is round: corners of a ring, and slabs of an ellipsoid from bottom to top."""
+Floats = npt.NDArray[np.float32]
 
-Array = npt.NDArray[np.float64]
+NUM_SECTORS, NUM_RINGS = 18, 10
+"""Faces around and along a round solid; more of them where a pattern would be lost."""
+FENCE_LEVELS = (0.0, 0.45, 0.65, 1.55, 1.75)
+"""Heights at which a fence's colour changes, metres: its rails' edges."""
+PICKET, GAP_SHARE = 0.5, 0.1
+"""Width of a picket (metres), and how much of it is the dark gap."""
+DRONE_SPAN = 1.7
+"""Metres across the drawn drone: larger than it is, to be seen from afar."""
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """V corners and F triangles."""
+    """Triangles with a colour and a normal at each corner."""
 
-    corners: npt.NDArray[np.float32]
+    corners: Floats
     """(V, 3), metres."""
-    normals: npt.NDArray[np.float32]
-    """(V, 3): outward, of unit length."""
+    normals: Floats
+    """(V, 3), outward, of unit length."""
     colours: npt.NDArray[np.uint8]
     """(V, 3): red, green, blue."""
     triangles: npt.NDArray[np.uint32]
     """(F, 3): corners, counter-clockwise from outside."""
 
 
+@dataclass(frozen=True)
+class Patch:
+    """A bent rectangle of a unit solid's surface."""
+
+    points: npt.NDArray[np.float64]
+    """(U, V, 3), unit frame; x, y of the patch turn counter-clockwise from outside."""
+    normals: npt.NDArray[np.float64]
+    """(U, V, 3), unit frame, of any length."""
+
+
+def _divisions(solid: Solid, least: int, pattern: str) -> int:
+    """Faces along an axis: enough for the pattern that runs along it."""
+    if solid.pattern == "plain" or solid.pattern not in (pattern, "speckle"):
+        return least
+    pairs = max(1, math.ceil(2 * solid.count))
+    return pairs * max(1, round(least / pairs)) if solid.pattern == pattern else max(least, min(pairs, 16))
+
+
+def _box_patches(solid: Solid) -> Iterator[Patch]:
+    divisions = [_divisions(solid, 1, "stripes"), _divisions(solid, 1, "speckle"), _divisions(solid, 1, "bands")]
+    for axis in range(3):
+        across, up = (axis + 1) % 3, (axis + 2) % 3
+        for side in (-1.0, 1.0):
+            u, v = (np.linspace(-1, 1, divisions[other] + 1) for other in (across, up))
+            points = np.empty((len(u), len(v), 3))
+            points[..., axis] = side
+            points[..., across], points[..., up] = u[:, None] * side, v[None]
+            normals = np.zeros_like(points)
+            normals[..., axis] = side
+            yield Patch(points, normals)
+
+
+def _circle(num_sectors: int) -> npt.NDArray[np.float64]:
+    angle = np.linspace(0, 2 * math.pi, num_sectors + 1)
+    return np.stack([np.cos(angle), np.sin(angle)], -1)
+
+
+def _frustum_patches(solid: Solid) -> Iterator[Patch]:
+    circle = _circle(NUM_SECTORS if solid.pattern in ("plain", "bands") else 2 * NUM_SECTORS)
+    heights = np.linspace(-1, 1, _divisions(solid, 1, "bands") + 1)
+    radii = (solid.taper + 1) / 2 + (solid.taper - 1) / 2 * heights
+    points = np.empty((len(circle), len(heights), 3))
+    points[..., :2] = circle[:, None] * radii[:, None]
+    points[..., 2] = heights
+    normals = np.empty_like(points)
+    normals[..., :2] = circle[:, None]
+    normals[..., 2] = (1 - solid.taper) / 2
+    yield Patch(points, normals)
+    for height, radius in ((-1.0, 1.0), (1.0, solid.taper)):
+        if radius > 0:
+            cap = np.empty((len(circle), 2, 3))
+            rim = np.array([radius, 0.0]) if height > 0 else np.array([0.0, radius])
+            cap[..., :2] = circle[:, None] * rim[:, None]
+            cap[..., 2] = height
+            yield Patch(cap, np.broadcast_to([0.0, 0.0, height], cap.shape))
+
+
+def _ellipsoid_patches(solid: Solid) -> Iterator[Patch]:
+    finer = 1 if solid.pattern == "plain" else 2
+    circle = _circle(finer * NUM_SECTORS)
+    latitude = np.linspace(-math.pi / 2, math.pi / 2, finer * NUM_RINGS + 1)
+    points = np.empty((len(circle), len(latitude), 3))
+    points[..., :2] = circle[:, None] * np.cos(latitude)[:, None]
+    points[..., 2] = np.sin(latitude)
+    yield Patch(points, points)
+
+
+def _patches(solid: Solid) -> Iterator[Patch]:
+    match solid.kind:
+        case "box":
+            return _box_patches(solid)
+        case "frustum":
+            return _frustum_patches(solid)
+        case _:
+            return _ellipsoid_patches(solid)
+
+
+def _quads(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The four corners (Q, 4, 3) of each cell of a grid (U, V, 3), counter-clockwise."""
+    corners = [grid[:-1, :-1], grid[1:, :-1], grid[1:, 1:], grid[:-1, 1:]]
+    return np.stack([corner.reshape(-1, 3) for corner in corners], 1)
+
+
+def _mesh_of_quads(
+    corners: npt.NDArray[np.float64], normals: npt.NDArray[np.float64], colours: npt.NDArray[np.float64]
+) -> Mesh:
+    """The mesh of quads (Q, 4, 3) with normals (Q, 4, 3) and one colour each (Q, 3)."""
+    first = 4 * np.arange(len(corners))[:, None, None]
+    triangles = first + np.array([[0, 1, 2], [0, 2, 3]])
+    length = np.linalg.norm(normals, axis=-1, keepdims=True)
+    return Mesh(
+        corners.reshape(-1, 3).astype(np.float32),
+        (normals / np.maximum(length, 1e-9)).reshape(-1, 3).astype(np.float32),
+        np.repeat(np.round(colours * 255).astype(np.uint8), 4, axis=0),
+        triangles.reshape(-1, 3).astype(np.uint32),
+    )
+
+
+def _paint(solid: Solid, centres: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Colours (Q, 3) at points (Q, 3) of the unit solid, by the simulator's own code."""
+    if solid.pattern == "plain":
+        return np.broadcast_to(colour_rgb(solid.colour), centres.shape)
+    table = solid_row(solid)[None]
+    return np.array([painted_colour(F(x), F(y), F(z), table, 0) for x, y, z in centres])
+
+
 def join(meshes: Sequence[Mesh]) -> Mesh:
     """All in one."""
     first = np.cumsum([0, *(len(mesh.corners) for mesh in meshes)])
+    triangles = [mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)]
     return Mesh(
         np.concatenate([mesh.corners for mesh in meshes]),
         np.concatenate([mesh.normals for mesh in meshes]),
         np.concatenate([mesh.colours for mesh in meshes]),
-        np.concatenate([mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)]).astype(
-            np.uint32
-        ),
+        np.concatenate(triangles).astype(np.uint32),
     )
 
 
-def _heights(solid: Solid, axis: int) -> Array:
-    """Where along an axis of its unit shape a solid is cut into slabs of one colour each, -1 to 1."""
-    is_banded = solid.pattern == ("stripes" if axis == 0 else "bands")
-    count = math.ceil(2 * solid.count) if is_banded else 1
-    if solid.kind == "ellipsoid":
-        angle = np.linspace(-math.pi / 2, math.pi / 2, max(count, NUM_SLABS) + 1)
-        return np.sin(angle)
-    return (np.arange(count + 1) / solid.count - 1).clip(-1, 1) if is_banded else np.array([-1.0, 1.0])
-
-
-def _ring(solid: Solid, height: float) -> tuple[Array, Array]:
-    """Corners (R, 3) of the unit shape around its z axis at a height, and their normals (R, 3)."""
-    if solid.kind == "box":
-        corner = np.array([[1, -1], [1, 1], [1, 1], [-1, 1], [-1, 1], [-1, -1], [-1, -1], [1, -1]], float)
-        normal = np.repeat(np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0]], float), 2, axis=0)
-        return np.c_[corner, np.full(8, height)], normal
-    angle = np.linspace(0, 2 * math.pi, NUM_SIDES, endpoint=False)
-    circle = np.c_[np.cos(angle), np.sin(angle)]
-    if solid.kind == "ellipsoid":
-        points = np.c_[circle * math.sqrt(max(0.0, 1 - height * height)), np.full(NUM_SIDES, height)]
-        return points, points
-    slope = (solid.taper - 1) / 2
-    radius = (solid.taper + 1) / 2 + slope * height
-    return np.c_[circle * radius, np.full(NUM_SIDES, height)], np.c_[circle, np.full(NUM_SIDES, -slope)]
-
-
-def _slab(solid: Solid, low: float, high: float) -> tuple[Array, Array, npt.NDArray[np.int64]]:
-    """The mantle of the unit shape between two heights: corners, normals (each (V, 3)), triangles (F, 3)."""
-    (below, normal_below), (above, normal_above) = _ring(solid, low), _ring(solid, high)
-    count = len(below)
-    here = np.arange(count)
-    after = (here + 1) % count
-    triangles = np.concatenate([np.c_[here, after, count + after], np.c_[here, count + after, count + here]])
-    return np.concatenate([below, above]), np.concatenate([normal_below, normal_above]), triangles
-
-
-def _cap(solid: Solid, height: float) -> tuple[Array, Array, npt.NDArray[np.int64]]:
-    """The flat end of the unit shape at a height of -1 or 1, as `_slab`."""
-    points, _ = _ring(solid, height)
-    here = np.arange(1, len(points) - 1)
-    fan = np.c_[np.zeros_like(here), here, here + 1]
-    return points, np.tile([0.0, 0.0, height], (len(points), 1)), fan if height > 0 else fan[:, ::-1]
-
-
-def _paint(solid: Solid, place: float) -> Array:
-    """Colour (3,) of the solid at a height of its unit shape along its pattern, -1 to 1."""
-    main, second = np.array(colour_rgb(solid.colour)), np.array(colour_rgb(solid.second))
-    match solid.pattern:
-        case "plain":
-            return main
-        case "speckle":
-            return 0.75 * main + 0.25 * second  # speckles are finer than triangles; a quarter is in the second colour
-        case _:
-            return second if (place + 1) / 2 * solid.count % 1 >= 0.5 else main
+def _weld(mesh: Mesh) -> Mesh:
+    """The same mesh with corners that are alike in all made one; a third of the bytes to send."""
+    alike = np.concatenate([mesh.corners.round(4), mesh.normals.round(4), mesh.colours], 1)
+    _, first, place = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+    triangles = place.ravel().astype(np.uint32)[mesh.triangles]
+    return Mesh(mesh.corners[first], mesh.normals[first], mesh.colours[first], triangles)
 
 
 def solid_mesh(solid: Solid) -> Mesh:
-    """A solid in the frame of its landmark."""
-    # Stripes run along x; where that is not the axis that slabs are cut along, a box can be turned.
-    is_turned = solid.pattern == "stripes" and solid.kind == "box"
-    turn = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]]) if is_turned else np.eye(3)  # slab frame to unit frame
-    heights = _heights(solid, 0 if is_turned else 2)
-    parts = [_slab(solid, low, high) for low, high in itertools.pairwise(heights)]
-    middles = ((heights[:-1] + heights[1:]) / 2).tolist()
-    if solid.kind != "ellipsoid":
-        parts += [_cap(solid, -1.0), _cap(solid, 1.0)]
-        middles += [-0.999, 0.999]
-    to_landmark, half = rotation(solid.turn), np.array(solid.half)
-    pieces = []
-    for (points, normals, triangles), middle in zip(parts, middles, strict=True):
-        normals = normals @ turn.T / half @ to_landmark.T
-        shape = points @ turn.T
-        if solid.pattern == "stripes" and not is_turned:
-            paint = np.stack([_paint(solid, x) for x in shape[:, 0].clip(-0.999, 0.999)])
-        else:
-            paint = np.tile(_paint(solid, middle), (len(points), 1))
-        pieces.append(
-            Mesh(
-                (shape * half @ to_landmark.T + np.array(solid.centre)).astype(np.float32),
-                (normals / np.linalg.norm(normals, axis=1, keepdims=True).clip(1e-9)).astype(np.float32),
-                np.round(paint * 255).astype(np.uint8),
-                triangles.astype(np.uint32),
-            )
-        )
-    return join(pieces)
+    """A solid's surface, in the frame of its landmark."""
+    turn, half = rotation(solid.turn), np.array(solid.half)
+    meshes = []
+    for patch in _patches(solid):
+        unit = _quads(patch.points)
+        corners = unit * half @ turn.T + np.array(solid.centre)
+        normals = _quads(patch.normals) / half @ turn.T
+        meshes.append(_mesh_of_quads(corners, normals, _paint(solid, unit.mean(1))))
+    return _weld(join(meshes))
+
+
+@functools.cache
+def class_mesh(name: str) -> Mesh:
+    """A landmark class at scale 1, landmark frame."""
+    return join([solid_mesh(solid) for solid in landmark_class(name).solids])
 
 
 def landmark_mesh(landmark: Landmark) -> Mesh:
     """A landmark where it stands, field frame."""
-    own = join([solid_mesh(solid) for solid in LANDMARK_CLASSES[landmark.name].solids])
-    cos, sin = math.cos(landmark.yaw), math.sin(landmark.yaw)
-    turn = np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]])
+    own = class_mesh(landmark.name)
+    turn = rotation((0.0, 0.0, math.degrees(landmark.yaw)))
     corners = own.corners @ turn.T * landmark.scale + np.array([landmark.x, landmark.y, 0.0])
     return Mesh(corners.astype(np.float32), (own.normals @ turn.T).astype(np.float32), own.colours, own.triangles)
+
+
+def _fence(side: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Quads (Q, 4, 3), field frame, and colours (Q, 3) of one fence."""
+    quads, colours = [], []
+    for picket in range(round(FIELD_SIZE / PICKET)):
+        # A gap, the picket up to its point, and down again.
+        edges = [PICKET * (picket + share) for share in (0.0, GAP_SHARE, 0.5, 1.0 - 1e-6)]
+        for left, right in itertools.pairwise(edges):
+            tops = [float(fence_top(F(edge))) for edge in (left, right)]
+            for low, high in zip(FENCE_LEVELS, (*FENCE_LEVELS[1:], None), strict=True):
+                ends = tops if high is None else [high, high]
+                quads.append([(left, low), (right, low), (right, ends[1]), (left, ends[0])])
+                middle = (low + (tops[0] if high is None else high)) / 2
+                colours.append(fence_colour(side, F((left + right) / 2), F(middle)))
+    along, height = np.moveaxis(np.array(quads), -1, 0)
+    across = np.full_like(along, FIELD_SIZE if side in (EAST, NORTH) else 0.0)
+    places = [across, along, height] if side in (EAST, WEST) else [along, across, height]
+    return np.stack(places, -1), np.array(colours)
+
+
+@functools.cache
+def fence_mesh() -> Mesh:
+    """The four fences, field frame; they have no thickness, and can be seen from both sides."""
+    meshes = []
+    for side in (WEST, EAST, SOUTH, NORTH):
+        quads, colours = _fence(side)
+        normal = np.cross(quads[0, 1] - quads[0, 0], quads[0, 2] - quads[0, 0])
+        meshes.append(_mesh_of_quads(quads, np.broadcast_to(normal, quads.shape), colours))
+    return _weld(join(meshes))
+
+
+@functools.cache
+def drone_mesh() -> Mesh:
+    """A quadcopter, body frame, its centre at the origin; the front rotors are orange."""
+    reach = DRONE_SPAN * 0.32
+    solids = [
+        ball((0, 0, 0), (0.62, 0.36, 0.24), "#30363d"),
+        box((0.24, 0, -0.08), (0.2, 0.16, 0.14), "#111417"),
+    ]
+    for x, y in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+        tip = (x * reach, y * reach, 0.06)
+        solids.append(rod((0, 0, 0), tip, 0.045, "#59636e"))
+        solids.append(cylinder((tip[0], tip[1], 0.06), 0.07, 0.1, "#111417"))
+        solids.append(cylinder((tip[0], tip[1], 0.17), DRONE_SPAN * 0.17, 0.02, "#ff7a1a" if x > 0 else "#cfd6dd"))
+    return join([solid_mesh(solid) for solid in solids])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.app.demo.meshes import Mesh
+from pvn.app.meshes import Mesh
 
 FLOAT, UNSIGNED_BYTE, UNSIGNED_INT = 5126, 5121, 5125
 ARRAY, ELEMENTS = 34962, 34963
@@ -23,20 +23,21 @@ def _chunk(kind: bytes, content: bytes, padding: bytes) -> bytes:
 def to_glb(mesh: Mesh, is_two_sided: bool = False) -> bytes:
     """The mesh as one binary glTF file, matt, with its colours at its corners."""
     # glTF takes colours at corners for linear light.
-    linear = np.where(mesh.colours <= 0.04045, mesh.colours / 12.92, ((mesh.colours + 0.055) / 1.055) ** 2.4)
+    shown = mesh.colours / 255
+    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     colours = np.concatenate([linear, np.ones((len(linear), 1))], 1).clip(0, 1)
     arrays: list[tuple[npt.NDArray[Any], int, str, int]] = [
-        (mesh.vertices.astype("<f4"), FLOAT, "VEC3", ARRAY),
+        (mesh.corners.astype("<f4"), FLOAT, "VEC3", ARRAY),
         (mesh.normals.astype("<f4"), FLOAT, "VEC3", ARRAY),
         (np.round(colours * 255).astype(np.uint8), UNSIGNED_BYTE, "VEC4", ARRAY),
-        (mesh.faces.astype("<u4").ravel(), UNSIGNED_INT, "SCALAR", ELEMENTS),
+        (mesh.triangles.astype("<u4").ravel(), UNSIGNED_INT, "SCALAR", ELEMENTS),
     ]
     offsets = np.cumsum([0] + [array.nbytes for array, *_ in arrays]).tolist()
     accessors: list[dict[str, Any]] = [
         {"bufferView": index, "componentType": number, "count": len(array), "type": kind}
         for index, (array, number, kind, _) in enumerate(arrays)
     ]
-    accessors[0] |= {"min": mesh.vertices.min(0).tolist(), "max": mesh.vertices.max(0).tolist()}
+    accessors[0] |= {"min": mesh.corners.min(0).tolist(), "max": mesh.corners.max(0).tolist()}
     accessors[2]["normalized"] = True
     content = {
         "asset": {"version": "2.0"},

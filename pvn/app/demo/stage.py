@@ -15,9 +15,9 @@ from viser.transforms import SO3
 
 from pvn.app.demo.choices import Choice
 from pvn.app.demo.gltf import to_glb
-from pvn.app.demo.meshes import drone_mesh, fence_mesh, landmark_mesh
 from pvn.app.demo.pictures import GROUND_MARGIN, HEAT_PX, Bytes, ground_picture
 from pvn.app.evolution import REACH
+from pvn.app.meshes import class_mesh, drone_mesh, fence_mesh
 from pvn.app.recorded import Floats
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
@@ -43,7 +43,7 @@ BEHIND, ABOVE, AHEAD = 9.0, 4.5, 5.0
 @functools.cache
 def landmark_glb(name: str) -> bytes:
     """A landmark class at scale 1 as a binary glTF file."""
-    return to_glb(landmark_mesh(name))
+    return to_glb(class_mesh(name))
 
 
 @functools.cache
@@ -145,7 +145,7 @@ class Stage:
             position=(mark.x, mark.y, 0.0),
         )
         kind = LANDMARK_CLASSES[mark.name]
-        top = mark.scale * float(landmark_mesh(mark.name).vertices[:, 2].max())
+        top = mark.scale * float(class_mesh(mark.name).corners[:, 2].max())
         label = self._scene.add_label(
             f"/landmarks/{index}/name",
             kind.noun,
