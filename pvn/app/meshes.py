@@ -15,7 +15,7 @@ from pvn.simulator.rays import EAST, NORTH, SOUTH, WEST, F, fence_top
 from pvn.simulator.shading import fence_colour, painted_colour
 from pvn.world.landmarks import landmark_class
 from pvn.world.layout import FIELD_SIZE, Landmark
-from pvn.world.solids import Solid, ball, box, colour_rgb, cylinder, rod, rotation, solid_row
+from pvn.world.solids import Solid, ball, box, colour_rgb, cylinder, rotation, solid_row
 
 Floats = npt.NDArray[np.float32]
 
@@ -25,8 +25,17 @@ FENCE_LEVELS = (0.0, 0.45, 0.65, 1.55, 1.75)
 """Heights at which a fence's colour changes, metres: its rails' edges."""
 PICKET, GAP_SHARE = 0.5, 0.1
 """Width of a picket (metres), and how much of it is the dark gap."""
-DRONE_SPAN = 1.7
-"""Metres across the drawn drone: larger than it is, to be seen from afar."""
+DRONE = (
+    box((0.0, 0.0, 0.0), (1.5, 0.1, 0.08), "#30343a", (0, 0, 45)),
+    box((0.0, 0.0, 0.0), (1.5, 0.1, 0.08), "#30343a", (0, 0, -45)),
+    ball((0.0, 0.0, 0.04), (0.6, 0.42, 0.28), "#f0f0f0"),
+    *(
+        cylinder((0.53 * x, 0.53 * y, 0.06), 0.38, 0.03, "#e69f00" if x > 0 else "#56b4e9")
+        for x in (-1, 1)
+        for y in (-1, 1)
+    ),
+)
+"""Body frame, metres; twice as large as life, to be seen from afar, its front rotors orange."""
 
 
 @dataclass(frozen=True)
@@ -227,15 +236,5 @@ def fence_mesh() -> Mesh:
 
 @functools.cache
 def drone_mesh() -> Mesh:
-    """A quadcopter, body frame, its centre at the origin; the front rotors are orange."""
-    reach = DRONE_SPAN * 0.32
-    solids = [
-        ball((0, 0, 0), (0.62, 0.36, 0.24), "#30363d"),
-        box((0.24, 0, -0.08), (0.2, 0.16, 0.14), "#111417"),
-    ]
-    for x, y in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        tip = (x * reach, y * reach, 0.06)
-        solids.append(rod((0, 0, 0), tip, 0.045, "#59636e"))
-        solids.append(cylinder((tip[0], tip[1], 0.06), 0.07, 0.1, "#111417"))
-        solids.append(cylinder((tip[0], tip[1], 0.17), DRONE_SPAN * 0.17, 0.02, "#ff7a1a" if x > 0 else "#cfd6dd"))
-    return join([solid_mesh(solid) for solid in solids])
+    """The drone, body frame, its centre at the origin."""
+    return join([solid_mesh(solid) for solid in DRONE])

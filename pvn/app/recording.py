@@ -16,7 +16,7 @@ from PIL import Image
 
 from pvn.app.evolution import REACH
 from pvn.app.figures import outcome
-from pvn.app.meshes import Mesh, join, landmark_mesh, solid_mesh
+from pvn.app.meshes import Mesh, drone_mesh, join, landmark_mesh
 from pvn.app.recorded import Maps, Recorded
 from pvn.app.views import (
     as_bytes,
@@ -33,7 +33,7 @@ from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.world.files import replacing
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout
-from pvn.world.solids import ball, box, cylinder, top_height
+from pvn.world.solids import top_height
 from pvn.world.task import SUCCESS_M
 
 MISSING = 'rerun is not installed, so no .rrd can be written; pip install "pvn[app]"'
@@ -49,17 +49,6 @@ FENCES = (
     ((_HALF, 0.0), (_HALF, FENCE_THICK_M), (242, 242, 242)),
     ((_HALF, FIELD_SIZE), (_HALF, FENCE_THICK_M), (31, 71, 204)),
 )
-DRONE = (
-    box((0.0, 0.0, 0.0), (1.5, 0.1, 0.08), "#30343a", (0, 0, 45)),
-    box((0.0, 0.0, 0.0), (1.5, 0.1, 0.08), "#30343a", (0, 0, -45)),
-    ball((0.0, 0.0, 0.04), (0.6, 0.42, 0.28), "#f0f0f0"),
-    *(
-        cylinder((0.53 * x, 0.53 * y, 0.06), 0.38, 0.03, "#e69f00" if x > 0 else "#56b4e9")
-        for x in (-1, 1)
-        for y in (-1, 1)
-    ),
-)
-"""Body frame, metres; twice as large as life, to be seen from afar, its front rotors orange."""
 
 
 def has_rerun() -> bool:
@@ -283,7 +272,7 @@ def write_recording(recorded: Recorded, path: Path) -> None:
     with replacing(path) as partial:
         stream.save(partial, _blueprint(rrb, has_maps, has_heat))
         _log_field(rr, stream, recorded.task.layout)
-        _log_mesh(rr, stream, "world/drone/body", join([solid_mesh(solid) for solid in DRONE]))
+        _log_mesh(rr, stream, "world/drone/body", drone_mesh())
         camera = recorded.camera
         stream.log("world/drone/camera", rr.Transform3D(mat3x3=rotation_body_camera(camera).numpy()), static=True)
         pinhole = rr.Pinhole(
