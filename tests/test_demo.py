@@ -81,7 +81,7 @@ class Screen:
         if state != "flying":
             self.landed.set()
 
-    def show_step(self, shown):
+    def show_step(self, shown, moves_slider=True):
         self.first_step_at = self.first_step_at or time.perf_counter()
         self.steps.append(shown)
 

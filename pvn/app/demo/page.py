@@ -205,11 +205,14 @@ class Page:
         self._play.visible = state == "replaying"
         self._time.disabled = state != "replaying"
         self._warning.visible = False
-        if state == "replaying":
+        if state != "replaying":
+            _set(self._time, 0)
+            self._time.max = 1
+        else:
             self._time.max = max(num_places - 1, 1)
             _set(self._time, num_places - 1)
 
-    def show_step(self, shown: Shown) -> None:
+    def show_step(self, shown: Shown, moves_slider: bool = True) -> None:
         """A step of the flight, everywhere."""
         with self._client.atomic():
             self.stage.show_pose(shown.pose_world)
@@ -218,8 +221,9 @@ class Page:
             self.stage.show_image(shown.moment.image)
             self._image.image = _enlarged(shown.moment.image)
             self._sheet.image, self._sheet.visible = shown.sheet, True
-            self._time.max = max(self._time.max, shown.index, 1)
-            _set(self._time, shown.index)
+            if moves_slider:
+                self._time.max = max(self._time.max, shown.index, 1)
+                _set(self._time, shown.index)
             seconds = shown.seconds.astype(np.float64)
             self._speed_chart.data = (seconds, shown.speeds.astype(np.float64))
             self._stop_chart.data = (seconds, shown.stop_chances.astype(np.float64))

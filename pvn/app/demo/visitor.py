@@ -70,8 +70,8 @@ class View(Protocol):
     def show_state(self, state: State, num_steps: int) -> None:
         """What can be done now; num_steps is how many there are to replay."""
 
-    def show_step(self, shown: Shown) -> None:
-        """A step of the flight."""
+    def show_step(self, shown: Shown, moves_slider: bool = True) -> None:
+        """A step of the flight; one that the slider asked for must not move it, as it may be elsewhere by now."""
 
     def move_drone(self, pose_world: Floats) -> None:
         """Put the drone at a pose (6,), field frame, between two steps."""
@@ -317,7 +317,7 @@ class Visitor:
             index, self._wanted = self._wanted, None
             flight = self._flight
         if index is not None and flight is not None and self.state == "replaying":
-            self._view.show_step(flight.shown(index))
+            self._view.show_step(flight.shown(index), moves_slider=False)
 
     def play(self) -> None:
         """Show the whole flight again."""
