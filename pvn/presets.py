@@ -77,7 +77,7 @@ def smoke_baseline(system: Baseline) -> ImitationConfig:
     """The same beside the smoke recipe; Chaplot's convolutions need pictures larger than its."""
     recipe = smoke()
     return ImitationConfig(
-        num_epochs=2, word_steps=300, frames_per_batch=96, num_iterations=5, num_environments=3, memory=30,
+        num_epochs=1, word_steps=300, frames_per_batch=96, num_iterations=5, num_environments=3, memory=30,
         save_every=50, measure_every=200, measured_flights=24, grid=recipe.grid,
         camera=recipe.camera if system == "gsmn" else Camera(width=96, height=54), min_count=recipe.min_count,
     )  # fmt: skip
