@@ -47,11 +47,12 @@ HOLD_S = 1.0
 HOVER_TIMEOUT_S = 2
 TILT_TOLERANCE = math.radians(2.0)
 NEAR_START_M = 1.0
+NEAR_ALTITUDE_M, SETTLE_S = 0.2, 1.0
 LANDED = 0
 
 
 class FlightLost(ConnectionError):
-    """The flight cannot go on. The drone was told to hover; what was flown until then is in the field's `log`."""
+    """The flight cannot go on. The drone was told to hover if it hears; what was flown is in the field's `log`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,18 +152,24 @@ class AirSimField:
         try:
             yield
         except (self._rpc_error, OSError) as error:
-            self.hover()
+            told = "was told to hover" if self.hover() else "could not be told to hover"
             raise FlightLost(
-                f"AirSim at {self.host}:{self.port}: {error}; after {len(self._actions)} steps the drone was told to "
-                "hover. Is the simulator running, and do its settings.json name this vehicle and camera?"
+                f"AirSim at {self.host}:{self.port}: {error}; the drone {told} after {len(self._actions)} steps. "
+                "Is the simulator running, and does its settings.json name this vehicle and camera?"
             ) from error
 
-    def hover(self) -> None:
-        """Tell the drone to hover, over a connection of its own: the old one may be what is broken."""
-        with suppress(self._rpc_error, OSError):
+    def hover(self) -> bool:
+        """Tell the drone to hover, over a connection of its own: the old one may be what is broken.
+
+        Returns whether it was heard.
+        """
+        try:
             client = self._connected(HOVER_TIMEOUT_S)
             client.simPause(False)  # a paused world would not brake
-            client.hoverAsync(self.options.vehicle).join()
+            client.hoverAsync(self.options.vehicle).get()
+        except (self._rpc_error, OSError):
+            return False
+        return True
 
     def _check_vehicle(self) -> None:
         if self.options.vehicle:
@@ -220,11 +227,12 @@ class AirSimField:
                 self._wait_until(lambda now: self._height(now) > 1.0, TAKEOFF_S, "take off")
             down = to_ned((0.0, 0.0, self.config.altitude), self._origin)[2]
             self._client.moveToZAsync(down, CLIMB_SPEED, vehicle_name=vehicle)
-            near = 0.3
             self._wait_until(
-                lambda now: abs(self._height(now) - self.config.altitude) < near, CLIMB_S, "reach its altitude"
+                lambda now: abs(self._height(now) - self.config.altitude) < NEAR_ALTITUDE_M, CLIMB_S, "climb"
             )
-            self._client.hoverAsync(vehicle).join()
+            self._set(0.0, 0.0)  # which holds the altitude better than AirSim's hovering does
+            begin = self._state().timestamp
+            self._wait_until(lambda now: now.timestamp - begin >= SETTLE_S * 1e9, SETTLE_S, "hover")
             pose = self._observe().pose_world[0].tolist()
         return pose[0], pose[1], pose[5]
 

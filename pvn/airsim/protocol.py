@@ -14,6 +14,7 @@ from typing import Any
 import msgpack
 
 REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
+READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Limits:
     """What one client may ask of a server."""
 
     message_bytes: int = 1 << 20
-    """Largest message; AirSim's largest, a path to fly, has some 40 bytes a point."""
+    """Largest message, to within one read; AirSim's largest, a path to fly, has some 40 bytes a point."""
     half_message_s: float = 10.0
     """How long the rest of a message may take, seconds. Between messages a client may be silent for ever."""
     waiting_calls: int = 256
@@ -45,30 +46,32 @@ class Request:
 
 def _request(message: Any) -> Request:
     match message:
-        case [0, int() as number, str() as method, list() as arguments]:
+        case [kind, int() as number, str() as method, list() as arguments] if kind == REQUEST:
             return Request(number, method, arguments)
-        case [2, str() as method, list() as arguments]:
+        case [kind, str() as method, list() as arguments] if kind == NOTIFICATION:
             return Request(None, method, arguments)
     raise ProtocolError(f"got {str(message)[:60]!r}, expected [0, id, method, arguments]")
 
 
 async def requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIterator[Request]:
     """The calls a client sends, until it leaves."""
-    unpacker = msgpack.Unpacker(max_buffer_size=limits.message_bytes, raw=False)
-    num_bytes = 0
+    # Whole messages leave the buffer before more is read, so it holds one that is too long and one read at most.
+    unpacker = msgpack.Unpacker(max_buffer_size=limits.message_bytes + READ_BYTES, raw=False)
+    num_read = num_understood = 0
     while True:
-        is_half = unpacker.tell() < num_bytes
+        is_half = num_understood < num_read
         try:
             async with asyncio.timeout(limits.half_message_s if is_half else None):
-                data = await reader.read(1 << 16)
+                data = await reader.read(READ_BYTES)
         except TimeoutError:
             raise ProtocolError(f"half a message, then nothing for {limits.half_message_s:g} s") from None
         if not data:
             return
-        num_bytes += len(data)
+        num_read += len(data)
         try:
             unpacker.feed(data)
             for message in unpacker:
+                num_understood = unpacker.tell()
                 yield _request(message)
         except msgpack.exceptions.BufferFull:
             raise ProtocolError(f"got a message over {limits.message_bytes} bytes") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pvn.airsim.calls import dispatch
@@ -95,8 +95,8 @@ class Server:
         return server, asyncio.ensure_future(self._service.run_clock())
 
 
-async def serve(service: Service, host: str, port: int) -> None:
-    """Answer until cancelled."""
+async def serve(service: Service, host: str, port: int, ready: Callable[[int], None]) -> None:
+    """Answer until cancelled; ready(port) is called when clients may come."""
     try:
         server, clock = await Server(service).listen(host, port)
     except OSError as error:
@@ -105,6 +105,7 @@ async def serve(service: Service, host: str, port: int) -> None:
         ) from None
     try:
         async with server:
+            ready(server.sockets[0].getsockname()[1])
             await clock  # for ever; if it fails, so do we
     finally:
         clock.cancel()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, subcommand
 
 from pvn.cli.options import Device
+from pvn.cli.serving import fly_over_airsim
 
 if TYPE_CHECKING:
     from pvn.learning.agent import Agent
@@ -70,6 +71,10 @@ class Fly:
     """How the drone sees: full, as the agent was trained, has smooth edges and shadows; fast is four times faster."""
     out: Path = Path("pictures")
     """Folder for the pictures."""
+    simulator: str | None = None
+    """Fly your instruction in another world instead: airsim://HOST:PORT, an AirSim server (docs/airsim.md)."""
+    stepped: bool = False
+    """Pause that world while the agent thinks, so that slow machines see the same flight."""
 
     def run(self) -> None:
         """Fly, draw, and say what happened."""
@@ -89,6 +94,9 @@ class Fly:
             if self.pilot != "pvn":
                 raise ValueError(f"pilot: got {self.pilot!r}, expected pvn: the others do not read instructions")
             _check_words(self.instruction, policy)
+        if self.simulator is not None:
+            fly_over_airsim(self.simulator, self.instruction, policy, self.out, is_stepped=self.stepped)
+            return
         console = Console()
         with console.status("compiling (the first time only) and flying"):
             tasks = [segment.task for segment in sample_paragraph(self.seed)]
