@@ -420,7 +420,7 @@ def test_notifications_get_no_answer(strict):
 
 
 def test_a_client_that_dies_in_the_middle_of_a_call_is_not_missed(strict):
-    service, port = strict
+    _, port = strict
     for method, arguments in [
         ("moveByVelocity", (1, 0, 0, 1e9)),
         ("simGetImages", ([{"compress": False}] * 16,)),
@@ -471,8 +471,8 @@ def test_a_client_that_does_not_read_its_answers_is_not_heard_further(strict):
 
 
 def test_every_call_of_the_issue_is_answered():
-    wanted = """ping getServerVersion getMinRequiredClientVersion enableApiControl isApiControlEnabled armDisarm takeoff land
-    hover goHome moveByVelocity moveByVelocityZ moveByVelocityBodyFrame moveToPosition rotateToYaw rotateByYawRate
+    wanted = """ping getServerVersion getMinRequiredClientVersion enableApiControl isApiControlEnabled armDisarm
+    takeoff land hover goHome moveByVelocity moveByVelocityZ moveByVelocityBodyFrame moveToPosition rotateToYaw rotateByYawRate
     simGetImages simGetVehiclePose simSetVehiclePose getMultirotorState simGetCollisionInfo simListSceneObjects
     simGetObjectPose simGetCameraInfo simPause simContinueForTime simIsPaused reset""".split()
     assert set(wanted) <= set(CALLS)

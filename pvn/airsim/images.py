@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from pvn.airsim.frames import Quaternion, Vector, multiply, pitched, rotate
+from pvn.airsim.frames import Quaternion, Vector, pitched, rotate
 from pvn.geometry import Camera
 from pvn.simulator import cpu
 from pvn.simulator.fields import num_solids, pack
@@ -144,21 +145,26 @@ def _visible(eye: Eye, row: Floats, camera: Camera, image_type: int) -> Pixels:
     return np.repeat(grey[..., None], 3, axis=-1)
 
 
-def encoded(
-    eye: Eye, row: Floats, camera: Camera, image_type: int, *, is_float: bool, is_compressed: bool
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asked:
+    """An image a client wants."""
+
+    image_type: int
+    """One of IMAGE_TYPES."""
+    is_float: bool
+    """Depth in metres instead of bytes."""
+    is_compressed: bool
+    """A PNG file instead of lines."""
+
+
+def encoded(eye: Eye, row: Floats, camera: Camera, asked: Asked) -> dict[str, Any]:
     """The image of a camera (18,) as AirSim sends it: PNG, or lines of blue green red, or floats.
 
     What is not sent is one zero, as in AirSim, whose RPC library cannot send empty lists.
     """
-    if is_float:
-        depth = depth_image(eye, row, camera, image_type)
+    if asked.is_float:
+        depth = depth_image(eye, row, camera, asked.image_type)
         return {"image_data_uint8": b"\0", "image_data_float": depth.ravel().tolist()}
-    pixels = _visible(eye, row, camera, image_type)
-    data = png(pixels) if is_compressed else np.ascontiguousarray(pixels[..., ::-1]).tobytes()
+    pixels = _visible(eye, row, camera, asked.image_type)
+    data = png(pixels) if asked.is_compressed else np.ascontiguousarray(pixels[..., ::-1]).tobytes()
     return {"image_data_uint8": data, "image_data_float": [0.0]}
-
-
-def looking_down(rotation: Quaternion, tilt: float) -> Quaternion:
-    """The rotation of a camera mounted `tilt` radians nose down on a body."""
-    return multiply(rotation, pitched(tilt))

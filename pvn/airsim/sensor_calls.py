@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from pvn.airsim.frames import swap_rates, swap_rotation, swap_vector, to_ned, turned
-from pvn.airsim.images import IMAGE_TYPES, SCENE, SEGMENTATION, camera_row, encoded
+from pvn.airsim.images import IMAGE_TYPES, SCENE, SEGMENTATION, Asked
 from pvn.airsim.service import CAMERAS, Service
 from pvn.airsim.values import pose, pose_of, quaternion, vector
 
@@ -101,8 +101,8 @@ def _check_camera(name: Any) -> None:
         raise ValueError(f"camera: got {name!r}, expected one of {', '.join(CAMERAS)}, all the same camera")
 
 
-def _asked(request: Any) -> tuple[int, bool, bool]:
-    """Type, as floats, compressed, of an ImageRequest."""
+def _asked(request: Any) -> Asked:
+    """What an ImageRequest asks for."""
     if not isinstance(request, dict):
         raise ValueError(f"simGetImages: got a request of {type(request).__name__}, expected an ImageRequest")
     _check_camera(request.get("camera_name", "0"))
@@ -113,32 +113,31 @@ def _asked(request: Any) -> tuple[int, bool, bool]:
     is_float = bool(request.get("pixels_as_float", False))
     if is_float and image_type in (SCENE, SEGMENTATION):
         raise ValueError(f"pixels_as_float: got True for {IMAGE_TYPES[image_type]}, expected a depth type")
-    return image_type, is_float, bool(request.get("compress", True))
+    return Asked(image_type, is_float, bool(request.get("compress", True)))
 
 
-async def _images(service: Service, asked: list[tuple[int, bool, bool]]) -> list[dict[str, Any]]:
-    """Rendered in a thread, of the moment of the call."""
-    world, eye, camera = service.world, service.eye, service.camera
+async def _images(service: Service, asked: list[Asked]) -> list[dict[str, Any]]:
+    """Images of the moment of the call, made in other threads."""
     position, rotation = service.camera_pose()
-    row = camera_row(position, rotation, camera)
     moment = {
         "camera_position": vector(to_ned(position)),
         "camera_orientation": quaternion(swap_rotation(rotation)),
-        "time_stamp": world.time_ns,
+        "time_stamp": service.world.time_ns,
         "message": "",
-        "width": camera.width,
-        "height": camera.height,
+        "width": service.camera.width,
+        "height": service.camera.height,
     }
-
-    def render() -> list[dict[str, Any]]:
-        answers = []
-        for image_type, is_float, is_compressed in asked:
-            data = encoded(eye, row, camera, image_type, is_float=is_float, is_compressed=is_compressed)
-            flags = {"pixels_as_float": is_float, "compress": is_compressed, "image_type": image_type}
-            answers.append({**moment, **data, **flags})
-        return answers
-
-    return await service.in_thread(render)
+    pixels = service.images(asked)
+    return [
+        {
+            **moment,
+            **await data,
+            "pixels_as_float": one.is_float,
+            "compress": one.is_compressed,
+            "image_type": one.image_type,
+        }
+        for one, data in zip(asked, pixels, strict=True)
+    ]
 
 
 def simGetImages(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pvn.airsim.frames import Quaternion, Vector, multiply, pitched
-from pvn.airsim.images import Eye
+from pvn.airsim.images import Asked, Eye, camera_row, encoded
 from pvn.airsim.world import TICK_SECONDS, World
 from pvn.geometry import Camera
 from pvn.simulator.compiling import num_cores
@@ -67,6 +68,8 @@ class Service:
         self._tilt = config.camera.tilt
         self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-airsim")
         self._awake = asyncio.Event()
+        self._moment = b""
+        self._images: dict[Asked, asyncio.Future[dict[str, Any]]] = {}
         self._continued: list[asyncio.Future[None]] = []
         self.reset()
 
@@ -84,6 +87,18 @@ class Service:
     def in_thread(self, work: Callable[[], Answer]) -> Awaitable[Answer]:
         """The work, done in another thread."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def images(self, asked: Sequence[Asked]) -> list[Awaitable[dict[str, Any]]]:
+        """The images of this moment, encoded. Each is made once, however many clients ask for it before time passes."""
+        row = camera_row(*self.camera_pose(), self.camera)
+        if row.tobytes() != self._moment:
+            self._moment, self._images = row.tobytes(), {}
+        for one in asked:
+            if one not in self._images:
+                work = functools.partial(encoded, self.eye, row, self.camera, one)
+                self._images[one] = asyncio.ensure_future(self.in_thread(work))
+        # Shielded: a client that leaves must not take the image away from the others.
+        return [asyncio.shield(self._images[one]) for one in asked]
 
     def wake(self) -> None:
         """There may be something to do for the clock."""
