@@ -4,7 +4,10 @@ import io
 import math
 import socket
 import struct
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import msgpack
 import numpy as np
@@ -333,6 +336,13 @@ def test_time_passes_as_fast_as_was_said(speed):
         assert 1.1 / speed < time.perf_counter() - begin < 1.2 / speed + 1.0
 
 
+def test_a_users_script_runs_from_its_first_line_to_its_last(served):
+    script = Path(__file__).parent / "airsim_script.py"
+    ran = subprocess.run([sys.executable, str(script), str(served[1])], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert "all of it worked" in ran.stdout
+
+
 # What else may come over the wire.
 
 
@@ -472,7 +482,7 @@ def test_a_client_that_does_not_read_its_answers_is_not_heard_further(strict):
 
 def test_every_call_of_the_issue_is_answered():
     wanted = """ping getServerVersion getMinRequiredClientVersion enableApiControl isApiControlEnabled armDisarm
-    takeoff land hover goHome moveByVelocity moveByVelocityZ moveByVelocityBodyFrame moveToPosition rotateToYaw rotateByYawRate
-    simGetImages simGetVehiclePose simSetVehiclePose getMultirotorState simGetCollisionInfo simListSceneObjects
-    simGetObjectPose simGetCameraInfo simPause simContinueForTime simIsPaused reset""".split()
+    takeoff land hover goHome moveByVelocity moveByVelocityZ moveByVelocityBodyFrame moveToPosition rotateToYaw
+    rotateByYawRate simGetImages simGetVehiclePose simSetVehiclePose getMultirotorState simGetCollisionInfo
+    simListSceneObjects simGetObjectPose simGetCameraInfo simPause simContinueForTime simIsPaused reset""".split()
     assert set(wanted) <= set(CALLS)

@@ -208,7 +208,7 @@ class AirSimField:
             if state.timestamp - begin > seconds * 1e9:
                 raise FlightLost(f"the drone did not {what} in {seconds:g} s")
             if time.monotonic() - seen > self.options.timeout_s:
-                raise FlightLost(f"the simulator's clock stands still while the drone is to {what}; is it paused?")
+                raise FlightLost(f"the simulator's clock stands still (is it paused?) while the drone is to {what}")
             time.sleep(POLL_S)
             state = self._state()
             if state.timestamp > last:
@@ -230,8 +230,8 @@ class AirSimField:
             self._wait_until(
                 lambda now: abs(self._height(now) - self.config.altitude) < NEAR_ALTITUDE_M, CLIMB_S, "climb"
             )
-            self._set(0.0, 0.0)  # which holds the altitude better than AirSim's hovering does
             begin = self._state().timestamp
+            self._set(0.0, 0.0)  # unlike AirSim's hovering, this holds the altitude that is wanted
             self._wait_until(lambda now: now.timestamp - begin >= SETTLE_S * 1e9, SETTLE_S, "hover")
             pose = self._observe().pose_world[0].tolist()
         return pose[0], pose[1], pose[5]

@@ -85,6 +85,8 @@ class Server:
             log.warning("%s: closed, %s", name, error)
         except OSError:
             log.info("%s: left in the middle of a call", name)
+        except asyncio.CancelledError:
+            log.info("%s: closed, the server ends", name)
         finally:
             self._num_clients -= 1
             client.leave()
