@@ -16,6 +16,7 @@ import numpy as np
 client = airsim.MultirotorClient(port=int(sys.argv[1]) if len(sys.argv) > 1 else 41451)
 client.confirmConnection()
 client.reset()
+client.simPause(False)
 client.enableApiControl(True)
 assert client.isApiControlEnabled() and client.armDisarm(True)
 

@@ -206,6 +206,22 @@ def test_a_vehicle_cannot_be_put_outside(client):
         client.simSetVehiclePose(cosysairsim.Pose(cosysairsim.Vector3r(500, 0, -5)), True)
 
 
+def test_a_part_of_a_pose_that_is_nan_stays(client):
+    up(client)
+    client.rotateToYawAsync(90, margin=1).join()
+    nan = cosysairsim.Quaternionr.nanQuaternionr()
+    client.simSetVehiclePose(cosysairsim.Pose(cosysairsim.Vector3r(3, 4, -6), nan), True)
+    assert at(client) == pytest.approx([3, 4, -6], abs=1e-6) and yaw_of(client) == pytest.approx(90, abs=2)
+
+
+def test_two_landmarks_of_a_class_have_two_names():
+    layout = Layout((Landmark("Barrel", 10.0, 10.0, 4.0), Landmark("Barrel", 30.0, 10.0, 4.0)))
+    with serving(layout) as (_, port):
+        client = cosysairsim.MultirotorClient(port=port, timeout_value=20)
+        assert client.simListSceneObjects() == ["Barrel", "Barrel_2"]
+        assert client.simGetObjectPose("Barrel_2").position.y_val == pytest.approx(5)
+
+
 def native(client):
     """A simulator of the same field, with the pose (1, 6) at which the client's vehicle is."""
     north, east, down = at(client)

@@ -21,10 +21,19 @@ def simGetVehiclePose(service: Service, vehicle_name: str = "") -> dict[str, Any
     return pose(service.world.position, service.world.rotation)
 
 
+def _is_nan(values: Any) -> bool:
+    return isinstance(values, dict) and any(isinstance(one, float) and math.isnan(one) for one in values.values())
+
+
 def simSetVehiclePose(
     service: Service, vehicle_pose: Any, ignore_collision: Any = True, vehicle_name: str = ""
 ) -> None:
-    """Put the vehicle somewhere else, level and at rest; what it was doing ends."""
+    """Put the vehicle somewhere else, level and at rest; what it was doing ends. A part that is NaN stays as it is."""
+    if isinstance(vehicle_pose, dict):
+        kept = simGetVehiclePose(service)
+        vehicle_pose = {
+            name: kept[name] if _is_nan(vehicle_pose.get(name)) else vehicle_pose.get(name) for name in kept
+        }
     service.world.place(*pose_of(vehicle_pose))
 
 

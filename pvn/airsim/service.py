@@ -56,13 +56,19 @@ class Touch:
     time_ns: int
 
 
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names; a class's second landmark is Barrel_2."""
+    counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [name if count == 1 else f"{name}_{count}" for name, count in zip(names, counts, strict=True)]
+
+
 class Service:
     """One world for all clients. Its functions belong to one event loop; images alone are made in other threads."""
 
     def __init__(self, eye: Eye, config: ServiceConfig = ServiceConfig()) -> None:
         """Serve the eye's field."""
         self.world, self.eye, self.camera, self.vehicle = World(), eye, config.camera, config.vehicle
-        self.names = [mark.name for mark in eye.layout.landmarks]
+        self.names = _distinct([mark.name for mark in eye.layout.landmarks])
         """Of the landmarks, in the layout's order; AirSim's object names."""
         self._speed = config.speed
         self._tilt = config.camera.tilt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from tyro.conf import Positional
 
@@ -62,15 +62,17 @@ class Serve:
         asyncio.run(serve(Service(eye, config), self.host, self.port, tell))
 
 
-def _address(url: str) -> tuple[str, int]:
+def _address(url: str) -> tuple[str, int, str, str]:
+    """Host, port, vehicle and camera of airsim://HOST:PORT/VEHICLE?camera=NAME; all but the host may be missing."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or 41451
     except ValueError:  # a port that is no number
-        host = None
+        host, port = None, 0
     if parts.scheme != "airsim" or not host:
         raise ValueError(f"simulator: got {url!r}, expected airsim://HOST:PORT, such as airsim://127.0.0.1:41451")
-    return host, port
+    (camera,) = parse_qs(parts.query).get("camera", ["0"])[:1]
+    return host, port, parts.path.strip("/"), camera
 
 
 def _write_log(path: Path, instruction: str, log: FlightLog) -> None:
@@ -96,22 +98,29 @@ def fly_over_airsim(url: str, instruction: str | None, policy: Any, out: Path, *
     from pvn.airsim.field import AirSimField, AirSimOptions
     from pvn.app.tables import print_flights
     from pvn.corpus.flight import fly
+    from pvn.model.pvn import PVN
+    from pvn.simulator.simulator import SimulatorConfig
     from pvn.world.task import Task
 
-    host, port = _address(url)
+    host, port, vehicle, camera = _address(url)
     if instruction is None:
         raise ValueError(
-            'instruction: got none, expected one: another world has no sentences of its own; add "go to ..."'
+            'instruction: got none, expected one, such as "go to the tree": another world has no sentences of its own'
         )
     words = " ".join(instruction.split())
-    field = AirSimField(host, port, options=AirSimOptions(is_stepped=is_stepped))
+    config = SimulatorConfig(camera=policy.visitation.config.camera) if isinstance(policy, PVN) else SimulatorConfig()
+    options = AirSimOptions(vehicle=vehicle, camera=camera, is_stepped=is_stepped)
+    field = AirSimField(host, port, config=config, options=options)
     try:
         start = field.take_off()
         task = Task(field.layouts[0], start, np.array([start[:2], start[:2]]), words)
         log = fly(field, [task], policy)
-        print_flights(f"pvn at {url}", [task], log, has_goals=False)
-    finally:
         field.hover()
+        print_flights(f"pvn at {url}", [task], log, has_goals=False)
+    except KeyboardInterrupt:
+        field.hover()
+        raise
+    finally:
         flown = field.log()
         if flown is not None:
             _write_log(out / "flight_airsim.json", words, flown)
