@@ -1,11 +1,13 @@
 """AirSim scripts in our field, with the unmodified client; and whatever else may come over the wire."""
 
 import io
+import json
 import math
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from matplotlib.image import imread
 from pvn.airsim.calls import CALLS
 from pvn.airsim.images import SKY_M, segmentation_colour
 from pvn.airsim.protocol import Limits
+from pvn.cli import main
 from pvn.geometry import Camera, project
 from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Landmark, Layout, sample_layout
@@ -494,6 +497,36 @@ def test_a_client_that_does_not_read_its_answers_is_not_heard_further(strict):
                 deaf.sendall(message)
         call(other, 1, "ping")
         assert answer(other) == [1, 1, None, True]
+
+
+def test_a_client_that_asks_and_asks_does_not_keep_others_waiting(strict):
+    with raw(strict[1]) as greedy, raw(strict[1]) as other:
+        flood = b"".join(msgpack.packb([2, "getMultirotorState", []]) for _ in range(20_000))
+        sender = threading.Thread(target=greedy.sendall, args=(flood,))
+        sender.start()
+        begin = time.perf_counter()
+        for number in range(5):
+            call(other, number, "ping")
+            assert answer(other) == [1, number, None, True]
+        assert time.perf_counter() - begin < 2.0
+        sender.join()
+
+
+def bench(capsys, options):
+    main(["bench", "airsim", *options.split()])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_benchmark_reports_rates_and_memory(capsys):
+    report = bench(capsys, "--seconds 0.2 --requests 300")
+    assert report["full"]["cosysairsim"] > 0 and report["memory"]["requests"] == 300
+
+
+@pytest.mark.slow
+def test_500_images_a_second_and_memory_that_stays_flat_over_100_000_requests(capsys):
+    report = bench(capsys, "--seconds 3 --requests 100000")
+    assert report["full"]["cosysairsim"] > 500 and report["fast"]["raw_each_from_elsewhere"] > 500
+    assert report["memory"]["after_mb"] - report["memory"]["before_mb"] < 5
 
 
 def test_every_call_of_the_issue_is_answered():

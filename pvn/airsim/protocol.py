@@ -14,7 +14,8 @@ from typing import Any
 import msgpack
 
 REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
-READ_BYTES = 1 << 16
+READ_BYTES = 1 << 13
+"""Read at a time: some 500 small calls, after which other clients get their turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,8 @@ async def requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIterato
             raise ProtocolError(f"half a message, then nothing for {limits.half_message_s:g} s") from None
         if not data:
             return
+        if len(data) == READ_BYTES:
+            await asyncio.sleep(0)  # reading what has come already does not wait, and others want to be heard
         num_read += len(data)
         try:
             unpacker.feed(data)

@@ -20,7 +20,7 @@ class Serve:
     what: Positional[Literal["airsim"]]
     """Whose scripts."""
     seed: int = 0
-    """Which random field."""
+    """Which random field; that of `pvn fly` with the same seed."""
     scene: Path | None = None
     """Serve the field in this LANI environment file (random_config_N.json) instead of a random one."""
     host: str = "127.0.0.1"
@@ -42,16 +42,17 @@ class Serve:
         """Serve, and say what goes wrong with clients."""
         import asyncio
         import logging
+        from contextlib import suppress
 
         from pvn.airsim.images import Eye
         from pvn.airsim.server import serve
         from pvn.airsim.service import Service, ServiceConfig
+        from pvn.corpus.meadow import sample_paragraph
         from pvn.geometry import Camera
         from pvn.world.lani import read_layout
-        from pvn.world.layout import sample_layout
 
         logging.basicConfig(format="%(message)s", level=logging.INFO)
-        layout = sample_layout(self.seed) if self.scene is None else read_layout(self.scene)
+        layout = sample_paragraph(self.seed)[0].task.layout if self.scene is None else read_layout(self.scene)
         camera = Camera(width=self.width, height=self.height)
         config = ServiceConfig(camera=camera, speed=self.speed, vehicle=self.vehicle)
         eye = Eye(layout, is_full=self.quality == "full")
@@ -59,7 +60,8 @@ class Serve:
         def tell(port: int) -> None:
             print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; end with Ctrl-C", flush=True)
 
-        asyncio.run(serve(Service(eye, config), self.host, self.port, tell))
+        with suppress(KeyboardInterrupt):  # which is how it ends
+            asyncio.run(serve(Service(eye, config), self.host, self.port, tell))
 
 
 def _address(url: str) -> tuple[str, int, str, str]:
