@@ -5,6 +5,10 @@ import math
 import threading
 from contextlib import contextmanager
 
+import pytest
+
+pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn[airsim]"')
+
 from pvn.airsim.images import Eye
 from pvn.airsim.protocol import Limits
 from pvn.airsim.server import Server

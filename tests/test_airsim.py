@@ -11,7 +11,6 @@ import threading
 import time
 from pathlib import Path
 
-import msgpack
 import numpy as np
 import pytest
 import torch
@@ -26,10 +25,20 @@ from pvn.geometry import Camera, project
 from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Landmark, Layout, sample_layout
 
-cosysairsim = pytest.importorskip("cosysairsim", reason="needs the AirSim client: pip install cosysairsim")
-from msgpackrpc.error import RPCError  # noqa: E402  comes with the client
+cosysairsim = pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn[airsim]"')
+msgpack = pytest.importorskip("msgpack")
+RPCError = pytest.importorskip("msgpackrpc.error").RPCError
 
 LAYOUT = sample_layout(3)
+
+
+def test_without_msgpack_it_says_how_to_install_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "msgpack", None)
+    for module in ("pvn.airsim.protocol", "pvn.airsim.server"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SystemExit):
+        main(["serve", "airsim"])
+    assert 'msgpack: not installed here; install it with: pip install "pvn[airsim]"' in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,6 @@ from pvn.learning.agent import shipped_agent
 from pvn.world.layout import sample_layout
 from pvn.world.task import SUCCESS_M, Task
 
-pytest.importorskip("cosysairsim", reason="needs the AirSim client: pip install cosysairsim")
-
 STEPPED = AirSimOptions(is_stepped=True, can_teleport=True)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from pvn.cli.options import Device, print_json
+from pvn.cli.options import Device, needing, print_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,8 @@ class BenchAirSim:
 
     def run(self) -> None:
         """Measure and print one JSON object."""
-        from pvn.airsim.benchmark import measure_airsim
+        with needing("airsim"):
+            from pvn.airsim.benchmark import measure_airsim
 
         print_json(measure_airsim(self.seconds, self.requests))
 

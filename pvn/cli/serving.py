@@ -9,6 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from tyro.conf import Positional
 
+from pvn.cli.options import needing
+
 if TYPE_CHECKING:
     from pvn.corpus.flight import FlightLog
 
@@ -44,8 +46,9 @@ class Serve:
         import logging
         from contextlib import suppress
 
+        with needing("airsim"):
+            from pvn.airsim.server import serve
         from pvn.airsim.images import Eye
-        from pvn.airsim.server import serve
         from pvn.airsim.service import Service, ServiceConfig
         from pvn.corpus.meadow import sample_paragraph
         from pvn.geometry import Camera
