@@ -538,7 +538,7 @@ def test_500_images_a_second_and_memory_that_stays_flat_over_100_000_requests(ca
     assert report["memory"]["after_mb"] - report["memory"]["before_mb"] < 5
 
 
-def test_every_call_of_the_issue_is_answered():
+def test_every_call_a_multirotor_script_uses_is_answered():
     wanted = """ping getServerVersion getMinRequiredClientVersion enableApiControl isApiControlEnabled armDisarm
     takeoff land hover goHome moveByVelocity moveByVelocityZ moveByVelocityBodyFrame moveToPosition rotateToYaw
     rotateByYawRate simGetImages simGetVehiclePose simSetVehiclePose getMultirotorState simGetCollisionInfo
