@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pvn"
-ROOMS = ["geometry", "world", "simulator", "corpus", "model", "learning", "evaluation", "app", "presets", "cli"]
+ROOMS = "geometry world simulator corpus model learning evaluation airsim app presets cli".split()
 
 
 def module_name(path):

@@ -183,11 +183,11 @@ def test_a_ten_second_manoeuvre_agrees_with_rotorpy():
     ours = our_row(theirs)
     worst_place, worst_tilt = 0.0, 0.0
     for speed, yaw_rate in MANOEUVRE:
-        setpoints = np.array([[speed, yaw_rate, 5.0]])
+        setpoints = np.array([[speed, yaw_rate, 5.0, 0.0]])
         for _ in range(25):
             fly(ours, 0, setpoints, airframe, 10)
             for _ in range(10):
-                rotors = controller(our_row(theirs), 0, speed, yaw_rate, 5.0, airframe)
+                rotors = controller(our_row(theirs), 0, speed, yaw_rate, 5.0, 0.0, airframe)
                 theirs = vehicle.step(theirs, {"cmd_motor_speeds": np.array(rotors)}, SUBSTEP_SECONDS)
             worst_place = max(worst_place, float(np.linalg.norm(ours[0, :3] - theirs["x"])))
             worst_tilt = max(worst_tilt, tilt_difference(ours[0], theirs))
@@ -203,8 +203,8 @@ def test_open_loop_the_same_rotor_commands_give_the_same_flight():
     ours = our_row(theirs)
     for speed, yaw_rate in [(3.0, 0.0), (3.0, 0.9), (1.0, -1.0), (2.0, 0.5)]:
         for _ in range(250):
-            rotors = np.array(controller(ours, 0, speed, yaw_rate, 5.0, airframe))
-            fly(ours, 0, np.array([[speed, yaw_rate, 5.0]]), airframe, 1)
+            rotors = np.array(controller(ours, 0, speed, yaw_rate, 5.0, 0.0, airframe))
+            fly(ours, 0, np.array([[speed, yaw_rate, 5.0, 0.0]]), airframe, 1)
             theirs = vehicle.step(theirs, {"cmd_motor_speeds": rotors}, SUBSTEP_SECONDS)
     assert np.linalg.norm(ours[0, :3] - theirs["x"]) < 0.1
     assert tilt_difference(ours[0], theirs) < 2

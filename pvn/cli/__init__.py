@@ -18,6 +18,7 @@ from pvn.cli.drawing import Figure
 from pvn.cli.evaluating import Evaluate
 from pvn.cli.flying import Fly, Show
 from pvn.cli.reproducing import Reproduce
+from pvn.cli.serving import Serve
 from pvn.cli.training import Train
 
 Verb = (
@@ -29,6 +30,7 @@ Verb = (
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[Reproduce, subcommand("reproduce", prefix_name=False)]
+    | Annotated[Serve, subcommand("serve", prefix_name=False)]
     | Annotated[Bench, subcommand("bench", prefix_name=False)]
 )
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from pvn.cli.options import Device, print_json
+from pvn.cli.options import Device, needing, print_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,23 @@ class BenchAgent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchAirSim:
+    """Measure images a second that AirSim clients get from our server, and its memory over many requests."""
+
+    seconds: float = 3.0
+    """Time spent on each figure."""
+    requests: int = 100_000
+    """How many requests to watch its memory over."""
+
+    def run(self) -> None:
+        """Measure and print one JSON object."""
+        with needing("airsim"):
+            from pvn.airsim.benchmark import measure_airsim
+
+        print_json(measure_airsim(self.seconds, self.requests))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bench:
     """Measure how fast and how well."""
 
@@ -76,6 +93,7 @@ class Bench:
         Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
         | Annotated[BenchOracle, subcommand("oracle", prefix_name=False)]
         | Annotated[BenchAgent, subcommand("agent", prefix_name=False)]
+        | Annotated[BenchAirSim, subcommand("airsim", prefix_name=False)]
     )
 
     def run(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, subcommand
 
 from pvn.cli.options import Device
+from pvn.cli.serving import fly_over_airsim
 
 if TYPE_CHECKING:
     from pvn.corpus.flight import FlightLog
@@ -95,6 +96,10 @@ class Fly:
     """Folder for the pictures."""
     save: Path | None = None
     """Folder for a recording (.rrd), a film (.mp4) and a summary figure (.png) of every flight, instead of pictures."""
+    simulator: str | None = None
+    """Fly your instruction in another world instead: airsim://HOST:PORT, an AirSim server (docs/airsim.md)."""
+    stepped: bool = False
+    """Pause that world while the agent thinks, so that slow machines see the same flight."""
 
     def _check(self) -> None:
         if self.instruction is not None and self.pilot not in ("pvn", "gsmn", "chaplot"):
@@ -145,6 +150,9 @@ class Fly:
         policy = _pilot(self.pilot, self.weights, self.device)
         if self.instruction is not None:
             _check_words(self.instruction, policy)
+        if self.simulator is not None:
+            fly_over_airsim(self.simulator, self.instruction, policy, self.out, is_stepped=self.stepped)
+            return
         tasks = self._tasks()
         config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
         log, paths = (self._draw if self.save is None else self._record)(policy, config, tasks)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pvn.simulator.simulator import STOP, Observation, Simulator, SimulatorConfig
+from pvn.world.layout import Layout
 from pvn.world.task import HORIZON, Task, distinct_layouts
 
 
@@ -21,6 +22,32 @@ class Policy(Protocol):
 
     def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
         """Action (B, 3), forward speed (m/s), yaw rate (rad/s), stop; and the memory for the next call."""
+
+
+class Skies(Protocol):
+    """Where flights take place: our simulator, or another one that is driven like it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+
+    @property
+    def num_flights(self) -> int:
+        """B."""
+
+    @property
+    def layouts(self) -> Sequence[Layout]:
+        """Its fields."""
+
+    @property
+    def field_index(self) -> Tensor:
+        """Which field each flight is in (B,)."""
+
+    def reset(self, start: Tensor) -> Observation:
+        """Hover at start (B, 3), x, y, yaw, field frame, and observe."""
+
+    def step(self, action: Tensor) -> Observation:
+        """Fly one step by an action (B, 3) and observe."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +113,7 @@ def simulator_for(
 
 
 def fly(
-    simulator: Simulator,
+    simulator: Skies,
     tasks: Sequence[Task],
     policy: Policy,
     *,

@@ -90,7 +90,7 @@ def share(fields: Fields) -> Fields:
 
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
-    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
+    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 4) float64 held."""
     run_in_parallel(_fly_all, len(state), 16, state.numpy(), setpoints.numpy(), airframe, num_substeps)
 
 

@@ -131,7 +131,7 @@ def _blocks(num_threads: int) -> int:
 
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
-    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 3) float64 held."""
+    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 4) float64 held."""
     _fly_all[_blocks(len(state)), THREADS, current_stream()](state, setpoints, airframe, num_substeps)
 
 

@@ -2,7 +2,7 @@
 
 Scalar code, compiled unchanged for the CPU and for CUDA, float64 (there is little of it, and errors add up).
 State row (17): position (3) and velocity (3) in the field frame, attitude quaternion body to field (w, x, y, z),
-body rates (3), rotor speeds (4). Set-point row (3): forward speed, yaw rate, altitude.
+body rates (3), rotor speeds (4). Set-point row (4): forward speed, yaw rate, altitude, speed to the left.
 
 Forces, all in the body frame (x forward, y left, z up): rotor thrust along z, quadratic in rotor speed; drag at
 each rotor hub, linear in airspeed and rotor speed; translational lift; quadratic drag of the frame. Rotor i turns
@@ -18,8 +18,8 @@ from pvn.simulator.compiling import scalar
 
 POSITION, VELOCITY, QUATERNION, RATES, ROTORS = 0, 3, 6, 10, 13
 NUM_STATES = 17
-SPEED, YAW_RATE, ALTITUDE = 0, 1, 2
-NUM_SETPOINTS = 3
+SPEED, YAW_RATE, ALTITUDE, LEFT_SPEED = 0, 1, 2, 3
+NUM_SETPOINTS = 4
 
 SUBSTEP_SECONDS = 0.002
 GRAVITY = 9.81
@@ -87,17 +87,18 @@ def rotor_command(airframe, force):
 
 
 @scalar
-def controller(state, flight, speed, yaw_rate, altitude, airframe):
+def controller(state, flight, speed, yaw_rate, altitude, left_speed, airframe):
     """Rotor speed commands (4) that turn velocity, yaw rate and altitude set-points into flight.
 
-    Velocity error -> acceleration -> thrust direction -> body rates -> torques -> rotors. The forward speed is
-    held along the heading the drone has now, so that it flies curves while it yaws.
+    Velocity error -> acceleration -> thrust direction -> body rates -> torques -> rotors. The speeds forward and to
+    the left are held along the heading the drone has now, so that it flies curves while it yaws.
     """
     qw, qx = state[flight, QUATERNION], state[flight, QUATERNION + 1]
     qy, qz = state[flight, QUATERNION + 2], state[flight, QUATERNION + 3]
     wx, wy, wz = state[flight, RATES], state[flight, RATES + 1], state[flight, RATES + 2]
     yaw = heading(qw, qx, qy, qz)
-    want_x, want_y = speed * math.cos(yaw), speed * math.sin(yaw)
+    want_x = speed * math.cos(yaw) - left_speed * math.sin(yaw)
+    want_y = speed * math.sin(yaw) + left_speed * math.cos(yaw)
     # Rotor drag at hover speed is known: leaning against it beforehand spares an integrator.
     drag = 4.0 * airframe.rotor_drag / airframe.mass
     drag *= math.sqrt(airframe.mass * GRAVITY / (4.0 * airframe.thrust))
@@ -219,9 +220,11 @@ def fly(state, flight, setpoints, airframe, num_substeps):
     dt = SUBSTEP_SECONDS
     keep = math.exp(-dt / airframe.motor_lag)
     speed, yaw_rate = setpoints[flight, SPEED], setpoints[flight, YAW_RATE]
-    altitude = setpoints[flight, ALTITUDE]
+    altitude, left_speed = setpoints[flight, ALTITUDE], setpoints[flight, LEFT_SPEED]
     for _ in range(num_substeps):
-        front_left, front_right, back_right, back_left = controller(state, flight, speed, yaw_rate, altitude, airframe)
+        front_left, front_right, back_right, back_left = controller(
+            state, flight, speed, yaw_rate, altitude, left_speed, airframe
+        )
         state[flight, ROTORS] = front_left + keep * (state[flight, ROTORS] - front_left)
         state[flight, ROTORS + 1] = front_right + keep * (state[flight, ROTORS + 1] - front_right)
         state[flight, ROTORS + 2] = back_right + keep * (state[flight, ROTORS + 2] - back_right)
