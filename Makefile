@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 fly: setup
 	$(BIN)/pvn fly
 
+# Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way.
 test: setup check
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 setup: $(READY)
 
