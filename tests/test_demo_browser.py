@@ -170,7 +170,7 @@ def test_two_visitors_at_once_see_their_own_flights_and_a_third_is_told(invite, 
         guest.wait_for("This is field 3")
     three = invite()
     three.wait_for("The demo is full")
-    assert "2 visitors already" in three.text and "Fly" not in three.text.split()
+    assert "All 2 places are taken" in three.text and "Fly" not in three.text.split()
     for visitor in server._visitors.values():
         visitor.set_speed(0)
     one.type("fly to the xylophonist")

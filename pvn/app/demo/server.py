@@ -163,8 +163,8 @@ class DemoServer:
     def _turn_away(self, client: viser.ClientHandle) -> None:
         with client.gui.add_modal("The demo is full"):
             client.gui.add_markdown(
-                f"There are {self._config.visitors} visitors already, and each flight needs its share of the "
-                "computer. Please reload this page in a few minutes."
+                f"All {self._config.visitors} places are taken, and each flight needs its share of the computer. "
+                "Please reload this page in a few minutes."
             )
 
     def _leave(self, client: viser.ClientHandle) -> None:

@@ -221,6 +221,7 @@ class Visitor:
             self.state, self.choice = "flying", choice
             flight = Flight(choice, np.zeros((0, 0, 3)), system.config.step_seconds)
             self._flight = flight
+        self._view.show_choice(choice)  # other words have no demonstration and no goal to show
         self._view.show_state("flying", 0)
         self._view.say("Taking off …")
         self._house.pool.submit(self._fly, flight, system)
