@@ -11,6 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
+from pvn.app import film_frames
 from pvn.app.evolution import (
     COMPONENTS,
     DIMMED,
@@ -25,6 +26,7 @@ from pvn.app.evolution import (
 )
 from pvn.app.figures import FLOWN, GOAL, SHOWN, START
 from pvn.app.saving import paper_paths
+from pvn.app.views import EXPECTED_GOAL, EXPECTED_PATH
 from pvn.cli import main
 from pvn.world.layout import Layout
 
@@ -75,6 +77,11 @@ TOGETHER = {
     "predictions over the field": lambda: (TRAJECTORY_COLOUR, GOAL_COLOUR, "white", (np.mean(ground()) * DIMMED,) * 3),
     "paths on grass": lambda: (FLOWN, SHOWN, START, GOAL, ground()),
     "outcomes": lambda: (REACHED, MISSED),
+    "films": lambda: (
+        EXPECTED_PATH,
+        EXPECTED_GOAL,
+        *(np.array(each) / 255 for each in (film_frames.FLOWN, film_frames.SHOWN)),
+    ),
     "components of a map": lambda: (*map(tuple, COMPONENTS), "white", "black"),
 }
 
