@@ -54,6 +54,12 @@ def test_flying_twice_gives_the_same_log():
     assert torch.equal(one.pose_world, other.pose_world) and torch.equal(one.action, other.action)
 
 
+def test_convolutions_that_add_up_in_any_order_are_not_used_in_flight():
+    before, meanwhile = torch.backends.cudnn.deterministic, []
+    flown(Stop(), watch=lambda *_: meanwhile.append(torch.backends.cudnn.deterministic))
+    assert meanwhile == [True] and torch.backends.cudnn.deterministic == before
+
+
 def test_a_flight_in_a_batch_is_the_flight_alone():
     together = flown(Oracle())
     for flight in (0, 7, 13):

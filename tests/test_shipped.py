@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import pvn
 from pvn.corpus.banks import bundled_banks
+from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
 from pvn.evaluation.flights import fingerprint, fly_split
 from pvn.evaluation.systems import check_words, make_system
@@ -27,6 +29,17 @@ def test_the_shipped_agent_still_reaches_its_goals_on_a_hundred_flights_of_the_t
     flights = fly_split(segments, system.policy, tmp_path / "flights.safetensors", mark, config=system.config)
     success = 100 * flights.metrics(segments, SimulatorConfig().altitude).is_success.mean()
     assert SUCCESS[0] <= success <= SUCCESS[1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", ["pvn", "gsmn", "chaplot"])
+def test_the_same_flights_are_the_same_to_the_bit_on_cuda(name):
+    system = make_system(name, device="cuda")
+    tasks = [segment.task for segment in make_meadow(bundled_banks(), size=687, only=("test",))["test"]]
+    first, second = (
+        fly(simulator_for(tasks, device="cuda", config=system.config), tasks, system.policy) for _ in range(2)
+    )
+    assert torch.equal(first.pose_world, second.pose_world) and torch.equal(first.action, second.action)
 
 
 @pytest.mark.parametrize("name", ["pvn", "gsmn", "chaplot"])

@@ -51,6 +51,8 @@ COMPONENTS = np.array([[0.84, 0.37, 0.0], [0.0, 0.3, 0.85], [0.16, 0.33, 0.15]])
 DIMMED = 0.7
 """How bright the field is under predictions."""
 GALLERY_COLUMNS = 4
+WORD_SIZE = (0.45, 0.14)
+"""Width and height of a word in the corner of a gallery's picture with room around it, in those of the picture."""
 
 Picture = npt.NDArray[np.float64]
 
@@ -265,8 +267,16 @@ def draw_evolutions(path: Path, flights: Sequence[Recorded]) -> None:
     save_for_paper(figure, path)
 
 
+def _free_corner(points: Floats) -> tuple[int, int]:
+    """The first corner, (0, 0) to (1, 1), in which a word hides none of the points (P, 2), field frame."""
+    share = (points - REACH[0]) / (REACH[1] - REACH[0])
+    corners = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    is_free = [not (np.abs(share - corner) < WORD_SIZE).all(1).any() for corner in corners]
+    return corners[is_free.index(True)] if any(is_free) else corners[0]
+
+
 def _mark_outcome(axis: Axes, flown: Flown) -> None:
-    """A frame and a word: reached, missed, or never stopped."""
+    """A frame and a word where it hides no path: reached, missed, or never stopped."""
     if flown.has_goal:
         words, colour = ("reached", REACHED) if flown.is_success else ("missed", MISSED)
         for spine in axis.spines.values():
@@ -274,8 +284,10 @@ def _mark_outcome(axis: Axes, flown: Flown) -> None:
     else:
         words, colour = "stopped", "black"
     words = words if flown.has_stopped else "never stopped"
+    right, top = _free_corner(np.concatenate([flown.points, flown.task.path] if flown.has_goal else [flown.points]))
     axis.text(
-        0.03, 0.03, words, transform=axis.transAxes, color="white", fontsize=FONT, ha="left", va="bottom", zorder=9,
+        0.97 if right else 0.03, 0.97 if top else 0.03, words, transform=axis.transAxes, color="white", fontsize=FONT,
+        ha="right" if right else "left", va="top" if top else "bottom", zorder=9,
         bbox={"boxstyle": "square,pad=0.25", "facecolor": colour, "edgecolor": "none"},
     )  # fmt: skip
 

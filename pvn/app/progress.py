@@ -17,6 +17,10 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+
+BAR_WIDTH = 66
+"""Letters that a stage's name, bar, steps and times take up; the figures have what is left of the line."""
 
 Item = TypeVar("Item")
 
@@ -49,13 +53,15 @@ def training_bars(logs: Path, is_shown: bool = True) -> Iterator[Callable[[str, 
         return
     from torch.utils.tensorboard import SummaryWriter
 
+    console = Console(stderr=True)
+    room = Column(no_wrap=True, overflow="ellipsis", max_width=max(console.width - BAR_WIDTH, 1))
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+        TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", table_column=room),
     )  # fmt: skip
     writer = SummaryWriter(str(logs))
     bars: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=console) as progress:
 
         def watch(what: str, step: int, num_steps: int, figures: dict[str, float]) -> None:
             if what not in bars:

@@ -13,6 +13,9 @@ from pvn.simulator.simulator import STOP, Observation, Simulator, SimulatorConfi
 from pvn.world.layout import Layout
 from pvn.world.task import HORIZON, Task, distinct_layouts
 
+Watch = Callable[[int, Observation, Tensor, Any], None]
+"""Is told step, observation, action and memory before each step."""
+
 
 class Policy(Protocol):
     """A pilot. It keeps nothing between calls: what it must remember goes out as memory and comes back."""
@@ -112,31 +115,10 @@ def simulator_for(
     return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 
 
-def fly(
-    simulator: Skies,
-    tasks: Sequence[Task],
-    policy: Policy,
-    *,
-    horizon: int = HORIZON,
-    watch: Callable[[int, Observation, Tensor, Any], None] | None = None,
+def _to_the_end(
+    simulator: Skies, tasks: Sequence[Task], policy: Policy, horizon: int, watch: Watch | None
 ) -> FlightLog:
-    """Fly every task until its policy says stop, or for `horizon` steps.
-
-    The policy acts on the observation before the step. A flight that has stopped brakes and hovers while the others
-    go on. watch(step, observation, action, memory) is called before each step, for pictures and recordings.
-    """
-    if len(tasks) != simulator.num_flights:
-        raise ValueError(
-            f"tasks: got {len(tasks)}, expected {simulator.num_flights}, one for each flight of the simulator"
-        )
-    if horizon < 1:
-        raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
-    for flight, (task, field) in enumerate(zip(tasks, simulator.field_index.tolist(), strict=True)):
-        layout = simulator.layouts[field]
-        if layout is not task.layout and layout != task.layout:
-            raise ValueError(
-                f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
-            )
+    """Step by step until all have stopped."""
     device = simulator.device
     observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
     memory = policy.begin(tasks, device)
@@ -167,3 +149,33 @@ def fly(
         num_steps=num_steps,
         has_stopped=~is_flying,
     )
+
+
+def fly(
+    simulator: Skies,
+    tasks: Sequence[Task],
+    policy: Policy,
+    *,
+    horizon: int = HORIZON,
+    watch: Watch | None = None,
+) -> FlightLog:
+    """Fly every task until its policy says stop, or for `horizon` steps.
+
+    The policy acts on the observation before the step. A flight that has stopped brakes and hovers while the others
+    go on. watch: for pictures and recordings. Flown again on the same device, the same flights are the same to the bit.
+    """
+    if len(tasks) != simulator.num_flights:
+        raise ValueError(
+            f"tasks: got {len(tasks)}, expected {simulator.num_flights}, one for each flight of the simulator"
+        )
+    if horizon < 1:
+        raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
+    for flight, (task, field) in enumerate(zip(tasks, simulator.field_index.tolist(), strict=True)):
+        layout = simulator.layouts[field]
+        if layout is not task.layout and layout != task.layout:
+            raise ValueError(
+                f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
+            )
+    # The quickest of cuDNN's convolutions add up in any order, and the same flight could end elsewhere the next time.
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True):  # type: ignore[no-untyped-call]
+        return _to_the_end(simulator, tasks, policy, horizon, watch)
