@@ -13,17 +13,18 @@ import pytest
 import torch
 
 from pvn import presets
+from pvn.cli import main
 from pvn.corpus.alignment import align
 from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
 from pvn.corpus.pilots import Average
-from pvn.corpus.store import write_corpus
+from pvn.corpus.store import identity, write_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map
 from pvn.learning import stage1
 from pvn.learning.agent import load_agent, save_agent
-from pvn.learning.demonstrations import Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
+from pvn.learning.demonstrations import NOTHING, Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
 from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.learning.stage1 import Stage1Config, train_stage1
 from pvn.learning.stage2 import Mixture, Stage2Config, action_loss, collect, train_stage2
@@ -108,6 +109,16 @@ def test_a_batch_that_is_filled_up_has_the_same_losses(vocabulary, shown):
         own, filled = losses(exact), losses(select(shown, flights, turn, sizes=sizes))
     for name, value in vars(own).items():
         assert float(getattr(filled, name)) == pytest.approx(float(value), rel=1e-4), name
+
+
+def test_a_process_that_is_left_without_flights_adds_nothing(vocabulary, shown):
+    model, none = fresh_model(vocabulary), torch.zeros(0, dtype=torch.int64)
+    batch = take_batch(shown, select(shown, none, torch.zeros(0), none, NOTHING))
+    losses = stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, model.config.grid, LossConfig())
+    assert all(float(value.detach()) == 0 for value in vars(losses).values())
+    # The other processes have five predictions.
+    objective(losses, LossConfig(), torch.tensor(5), torch.tensor(5)).backward()
+    assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
 
 
 def test_a_flight_can_make_another_ones_movements_from_its_own_start(shown):
@@ -257,6 +268,18 @@ def test_an_agent_is_read_back_and_flies_the_same(corpus, vocabulary, tmp_path):
     assert torch.equal(logs[0].pose_world, logs[1].pose_world)
 
 
+def test_where_an_agents_weights_are_it_is_whole(vocabulary, tmp_path, monkeypatch):
+    agent = PVN(fresh_model(vocabulary), ExecutionModel(ExecutionConfig()), vocabulary)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pvn.learning.agent.write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_agent(agent, tmp_path / "agent.safetensors", {})
+    assert not (tmp_path / "agent.safetensors").exists()
+
+
 def test_broken_agents_say_what_is_wrong(vocabulary, tmp_path):
     path = tmp_path / "agent.safetensors"
     with pytest.raises(FileNotFoundError, match="train first"):
@@ -387,6 +410,27 @@ def test_a_killed_process_ends_the_others_with_a_message_and_the_run_resumes(sma
         [*start, "-m", "pvn.cli", *train, "--resume"], env=environment, check=True, timeout=240, capture_output=True
     )
     assert (tmp_path / "run" / "stage1.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--system pvn-no-dagger --resume", "was begun with 'pvn'; go on with that"),
+        ("--preset paper --resume", "was begun with 'smoke'"),
+        ("--corpus {other} --resume", "was begun with another one"),
+        ("--system pvn-no-aux --stage1 elsewhere", "expected it for pvn, pvn-no-goal, pvn-no-dagger alone"),
+        ("--stage 1 --stage1 elsewhere", "stage: got 1 with --stage1"),
+    ],
+)
+def test_a_run_is_gone_on_with_as_what_it_was_begun(options, message, small_corpus, corpus, tmp_path, capsys):
+    (tmp_path / "run.json").write_text(
+        json.dumps({"system": "pvn", "preset": "smoke", "corpus": identity(small_corpus)})
+    )
+    write_corpus(corpus, tmp_path / "other", {"seed": 2})
+    given = f"--corpus {small_corpus} --preset smoke {options}".format(other=tmp_path / "other")
+    with pytest.raises(SystemExit):
+        main(["train", "--out", str(tmp_path), *given.split()])
+    assert message in capsys.readouterr().err
 
 
 def test_presets_are_what_they_say():

@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import shlex
+import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +56,7 @@ def made_up(flown, system, split, low, high, environments=50):
 
 PROVENANCE = Provenance(
     preset="smoke",
+    corpus="the corpus in the box",
     commands=("pvn corpus make --out corpus",),
     seeds={"corpus": 7},
     times={"corpus": StepTime(75, "box")},
@@ -179,6 +183,9 @@ def test_a_reproduction_is_resumed_and_does_nothing_twice(tmp_path, monkeypatch,
         ("--limit 0", "limit: got 0"),
         ("--preset paper --systems stop", "reproduction with preset smoke"),
         ("--preset smoke --systems stop --size 61", "made with size 60"),
+        ("--preset smoke --corpus made/corpus --size 60", "size: got 60 with --corpus"),
+        ("--preset smoke --corpus made/corpus", "made/corpus: has no segments in split train"),
+        ("--preset smoke --size 60 --systems stop --out elsewhere", "elsewhere: holds a reproduction with another"),
     ],
 )
 def test_a_reproduction_says_what_is_wrong(options, message, tmp_path, monkeypatch, capsys):
@@ -187,13 +194,65 @@ def test_a_reproduction_says_what_is_wrong(options, message, tmp_path, monkeypat
     Path("made/times.json").write_text(json.dumps({"preset": "smoke", "steps": {}}))
     manifest = {"version": 1, "name": "meadow", "origin": {"size": 60}, "parts": []}
     Path("made/corpus/corpus.json").write_text(json.dumps(manifest))
+    shutil.copytree("made", "elsewhere")
+    Path("elsewhere/times.json").write_text(json.dumps({"preset": "smoke", "corpus": "of old", "steps": {}}))
     given = options if "--preset" in options else f"--preset smoke --size 60 {options}"
     with pytest.raises(SystemExit):
-        main(shlex.split(f"reproduce --out made {given}"))
+        main(shlex.split(f"reproduce {given}" + ("" if "--out" in given else " --out made")))
     assert message in capsys.readouterr().err
+
+
+def test_an_agent_that_was_trained_anew_flies_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = "reproduce --out made --preset smoke --size 60 --limit 2 --systems pvn-ideal-act"
+    weights = ROOT / "pvn" / "weights"
+    Path("made/runs/pvn").mkdir(parents=True)
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(weights / f"pvn{suffix}", Path("made/runs/pvn") / f"agent{suffix}")
+    main(shlex.split(command))
+    first = Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns
+    description = json.loads(Path("made/runs/pvn/agent.json").read_text())
+    Path("made/runs/pvn/agent.json").write_text(json.dumps(description | {"plan_every": 3}))
+    os.utime("made/runs/pvn/agent.safetensors")  # as if it had been trained since
+    main(shlex.split(command))
+    assert Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns > first
+
+
+def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):
+    first, second = Reproduce(out=tmp_path), Reproduce(out=tmp_path)
+    order = []
+
+    def other():
+        with second._alone("train pvn"):
+            order.append("second")
+
+    with first._alone("train pvn"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        with second._alone("train gsmn"):  # something else need not wait
+            order.append("something else")
+        thread.join(0.5)
+        order.append("first")
+    thread.join(20)
+    assert order == ["something else", "first", "second"]
+    assert "train pvn: another process is at it" in capsys.readouterr().out
 
 
 def test_the_script_is_the_recipe_of_the_verb():
     lines = (ROOT / "runs/reproduce.sh").read_text().splitlines()
     commands = Reproduce(out=Path("reproduction"), device="cuda").commands()
     assert tuple(line for line in lines if line.startswith("pvn ")) == commands
+
+
+def test_the_published_results_say_what_their_files_say(tmp_path):
+    folder = ROOT / "docs" / "results"
+    files = [folder / f"{name}_{split}.json" for name, split in TABLE]
+    summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+    write_report(tmp_path / "report.md", summaries, PROVENANCE)
+    computed, _, _ = (tmp_path / "report.md").read_text(encoding="utf-8").partition("## How these came about")
+    published = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in computed.splitlines() if line.startswith("|")]
+    assert len(rows) > 100
+    assert [row for row in rows if row not in published] == []
+    counted = next(line for line in computed.splitlines() if line.startswith("Pairs of systems"))
+    assert counted in published

@@ -16,8 +16,8 @@ from pvn.evaluation.systems import check_words, make_system
 from pvn.learning.agent import load_agent
 from pvn.simulator.simulator import SimulatorConfig
 
-SUCCESS = (70.0, 82.5)
-"""95% interval of PVN's success rate on these 100 flights, percent, when its weights were released: 76."""
+SUCCESS = (66.6, 81.7)
+"""95% interval of PVN's success rate on these 100 flights, percent, when its weights were released: 74."""
 
 
 def test_the_shipped_agent_still_reaches_its_goals_on_a_hundred_flights_of_the_test_split(tmp_path):

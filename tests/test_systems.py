@@ -1,17 +1,21 @@
 """Systems of the results table: ablations leave out what they say, and the changed worlds are changed."""
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+import pvn
 from pvn import presets
 from pvn.corpus.alignment import align
 from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, make_system
+from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, check_different, check_predicts, make_system
 from pvn.geometry import overhead_homography
 from pvn.learning.agent import load_agent, shipped_agent
 from pvn.learning.demonstrations import demonstrate, select, take_batch
@@ -122,3 +126,34 @@ def test_a_system_without_weights_says_how_to_get_them(tmp_path):
     with pytest.raises(FileNotFoundError, match="pvn train --system pvn-no-aux"):
         make_system("pvn-no-aux", runs=tmp_path)
     assert "pvn-no-aux" in TRAINED
+
+
+def test_weights_of_ones_own_are_not_taken_for_the_packages(tmp_path):
+    for folder in ("pvn", "mine"):
+        (tmp_path / folder).mkdir()
+        for suffix in (".safetensors", ".json"):
+            shutil.copy(Path(pvn.__file__).parent / "weights" / f"pvn{suffix}", tmp_path / folder / f"agent{suffix}")
+    shipped = make_system("pvn")
+    own, mine = (make_system(str(tmp_path / folder / "agent.safetensors")) for folder in ("pvn", "mine"))
+    assert (own.name, mine.name) == ("own-pvn", "mine")
+    check_different([shipped, own, mine])
+    with pytest.raises(ValueError, match="systems: got two that are called mine"):
+        check_different([mine, own, mine])
+
+
+def test_the_same_weights_trained_again_make_the_same_flights_and_others_do_not(tmp_path):
+    path = tmp_path / "agent.safetensors"
+    for suffix in (".safetensors", ".json"):
+        shutil.copy(Path(pvn.__file__).parent / "weights" / f"pvn{suffix}", path.with_suffix(suffix))
+    marks = [make_system(str(path)).mark]
+    for change in ({"origin": {"stage2_s": 1.0}}, {"plan_every": 3}):
+        content = json.loads(path.with_suffix(".json").read_text()) | change
+        path.with_suffix(".json").write_text(json.dumps(content))
+        marks.append(make_system(str(path)).mark)
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_who_can_be_asked_for_the_bound_is_who_flies_by_predictions():
+    with pytest.raises(ValueError, match="name only pvn, pvn-no-aux, .*, pvn-half-height, pvn-double-yaw-rate"):
+        check_predicts([make_system("pvn-ideal-act")])
+    check_predicts([make_system(name) for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate")])

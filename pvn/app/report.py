@@ -33,6 +33,8 @@ class Provenance:
     """How results came about."""
 
     preset: str
+    corpus: str
+    """Its name in a sentence."""
     commands: tuple[str, ...]
     """What gives the same results, line by line."""
     seeds: Mapping[str, int]
@@ -160,7 +162,7 @@ def _provenance(provenance: Provenance) -> list[str]:
         "",
         *hardware,
         "",
-        *_table(("step", "wall time"), [*rows, ["all", _duration(total)]]),
+        *_table(("step", "wall time"), [*rows, ["all that was timed", _duration(total)]]),
     ]
 
 
@@ -184,7 +186,7 @@ def write_report(
     lines = [
         "# Results beside the paper's",
         "",
-        f"The paper: {SOURCE}, on LANI. Here: the corpus in the box, another text, so the orders of systems "
+        f"The paper: {SOURCE}, on LANI. Here: {provenance.corpus}, another text, so the orders of systems "
         "compare, and the numbers only roughly. SR: share of flights that stopped of themselves within 5 m of the "
         "goal; mean and median: metres between stop and goal. In brackets 95% intervals, over fields.",
         "",

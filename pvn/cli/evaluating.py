@@ -69,7 +69,7 @@ class Evaluate:
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import fingerprint, fly_split
         from pvn.evaluation.summary import summarise
-        from pvn.evaluation.systems import check_predicts, check_words, make_system
+        from pvn.evaluation.systems import check_different, check_predicts, check_words, make_system
         from pvn.world.files import replacing
 
         if not self.systems:
@@ -89,6 +89,7 @@ class Evaluate:
             )
         training = corpus["train"] if "train" in corpus.splits else ()
         everyone = [make_system(name, runs=self.runs, training=training, device=self.device) for name in self.systems]
+        check_different(everyone)
         if self.bound:
             check_predicts(everyone)
         self.out.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ class Reproduce:
         """Where results of a system are, without the ending."""
         from pvn.corpus.store import count_segments
 
-        flown = "" if self._limit is None else f"_{min(self._limit, count_segments(self._corpus)[split])}"
+        flown = "" if self._limit is None else f"_{min(self._limit, count_segments(self._corpus).get(split, 0))}"
         return self._results / f"{system}_{split}{flown}"
 
     def _has_results(self, system: str, split: Any) -> bool:
@@ -134,6 +134,13 @@ class Reproduce:
         summary = self._stem(system, split).with_suffix(".json")
         agent = self._runs / str(run_of(system)) / "agent.safetensors"
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
+
+    def _fly_again(self, evaluate: Evaluate, stem: Path) -> None:
+        """Fly and judge; flights of an agent that was trained anew since are not gone on with."""
+        if stem.with_suffix(".json").exists():  # all was flown, and yet it is not finished
+            for suffix in (".safetensors", ".json"):
+                stem.with_suffix(suffix).unlink(missing_ok=True)
+        _judge(evaluate)
 
     def _judgement(self) -> tuple[Path, Path]:
         """Report and picture of what PVN's predictions are worth."""
@@ -164,7 +171,8 @@ class Reproduce:
                 systems=(name,), corpus=self._corpus, split=split, limit=self._limit, device=self.device,
                 runs=self._runs, out=self._results,
             )  # fmt: skip
-            yield Step(f"evaluate {name} {split}", partial(_judge, flown), partial(self._has_results, name, split))
+            act = partial(self._fly_again, flown, self._stem(name, split))
+            yield Step(f"evaluate {name} {split}", act, partial(self._has_results, name, split))
         if JUDGED in self._rows():
             judged = replace(flown, systems=JUDGED[:1], split=JUDGED[1], bound=True)
             yield Step("judge predictions", partial(_judge, judged), self._is_judged)
@@ -198,18 +206,38 @@ class Reproduce:
         systems = f" --systems {' '.join(self.systems)}" if self.systems else ""
         return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{systems}{options}"
 
+    def _check_corpus(self) -> None:
+        """Refuse a corpus that lacks what is trained on and flown."""
+        from pvn.corpus.segments import SPLITS
+        from pvn.corpus.store import count_segments
+
+        if self.corpus is None:
+            return
+        if self.size is not None:
+            raise ValueError(f"size: got {self.size} with --corpus, which has its own; leave one of them out")
+        counts, needed = count_segments(self.corpus), {"train", *(split for _, split in self._rows())}
+        missing = [split for split in SPLITS if split in needed and not counts.get(split)]
+        if missing:
+            raise ValueError(f"{self.corpus}: has no segments in split {missing[0]}, expected some to train and fly")
+
     def _check(self) -> None:
         """Refuse what does not belong together."""
-        from pvn.corpus.store import origin
+        from pvn.corpus.store import identity, origin
         from pvn.learning.checkpoint import read_json
 
         for name, value in (("size", self.size), ("limit", self.limit)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
+        self._check_corpus()
         if (self.out / "times.json").exists():
-            preset = read_json(self.out / "times.json").get("preset")
-            if preset != self.preset:
-                raise ValueError(f"{self.out}: holds a reproduction with preset {preset}; choose another --out")
+            noted = read_json(self.out / "times.json")
+            if noted.get("preset") != self.preset:
+                raise ValueError(
+                    f"{self.out}: holds a reproduction with preset {noted.get('preset')}; choose another --out"
+                )
+            made = (self._corpus / "corpus.json").exists()
+            if made and noted.get("corpus", identity(self._corpus)) != identity(self._corpus):
+                raise ValueError(f"{self.out}: holds a reproduction with another corpus; choose another --out")
         if self.corpus is None and (self._corpus / "corpus.json").exists():
             size = origin(self._corpus).get("size")
             if size != self._size:
@@ -222,26 +250,48 @@ class Reproduce:
     def _timed(self, name: str, is_anew: bool = False) -> Iterator[None]:
         """Add the wall time of what is done meanwhile to times.json, interrupted or not; anew: take its place."""
         from pvn.app.report import describe_machine
+        from pvn.corpus.store import identity
         from pvn.learning.checkpoint import read_json, write_json
 
-        began = time.perf_counter()
+        began, machine = time.perf_counter(), describe_machine(self.device)
         try:
             yield
         finally:
             path = self.out / "times.json"
-            content = read_json(path) if path.exists() else {"preset": self.preset, "steps": {}}
-            earlier = 0.0 if is_anew else content["steps"].get(name, {}).get("seconds", 0.0)
-            spent = earlier + time.perf_counter() - began
-            content["steps"][name] = {"seconds": round(spent, 1), "machine": describe_machine(self.device)}
-            write_json(path, content)
+            with self._alone("times"):
+                content = read_json(path) if path.exists() else {"preset": self.preset, "steps": {}}
+                earlier = 0.0 if is_anew else content["steps"].get(name, {}).get("seconds", 0.0)
+                spent = earlier + time.perf_counter() - began
+                content["steps"][name] = {"seconds": round(spent, 1), "machine": machine}
+                if (self._corpus / "corpus.json").exists():
+                    content["corpus"] = identity(self._corpus)
+                write_json(path, content)
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Wait until no other process is at this in the folder, and keep others from it."""
+        from filelock import FileLock, Timeout
+
+        folder = self.out / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{what.replace(' ', '_')}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            print(f"{what}: another process is at it, and this one waits")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _summaries(self) -> list[Summary]:
         """Results of all systems that are finished, whoever was asked for now."""
         from pvn.evaluation.paper import TABLE
         from pvn.evaluation.summary import Summary
 
-        paths = [self._stem(name, split).with_suffix(".json") for name, split in TABLE]
-        return [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path.exists()]
+        paths = [self._stem(*row).with_suffix(".json") for row in TABLE if self._has_results(*row)]
+        return [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
     def _report(self) -> None:
         """Draw the figures and write the report."""
@@ -270,6 +320,7 @@ class Reproduce:
         times = read_json(self.out / "times.json")["steps"]
         provenance = Provenance(
             preset=self.preset,
+            corpus=f"the corpus {self.corpus.name}" if self.corpus else "the corpus in the box",
             commands=self.commands(),
             seeds={
                 "corpus": int(origin(self._corpus).get("seed", 0)),
@@ -284,11 +335,13 @@ class Reproduce:
         """Do what is not finished, and write the report."""
         self._check()
         for step in self.steps():
-            if step.is_finished():
-                print(f"{step.name}: finished before")
-                continue
-            print(f"{step.name}: begins")
-            with self._timed(step.name):
-                step.act()
-        self._report()
+            with self._alone(step.name):
+                if step.is_finished():
+                    print(f"{step.name}: finished before")
+                    continue
+                print(f"{step.name}: begins")
+                with self._timed(step.name):
+                    step.act()
+        with self._alone("report"):
+            self._report()
         print(f"report: {self.out / 'report.md'}")

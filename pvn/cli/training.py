@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pvn.learning.training import Watch
 
 
+RUN = "run.json"
+"""In a run's folder: what is trained there."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train an agent on a corpus."""
@@ -48,6 +52,51 @@ class Train:
         stages = ("1", "2") if self._stage == "all" else (self._stage,)
         return [f"stage{stage}_training.safetensors" for stage in stages]
 
+    def _kind(self) -> dict[str, str]:
+        """What a run must have in common with one that goes on with it."""
+        from pvn.corpus.store import identity
+
+        return {"system": self.system, "preset": self.preset, "corpus": identity(self.corpus)}
+
+    def _check_same(self) -> None:
+        """Refuse to go on with a run of something else: its checkpoints may well fit."""
+        from pvn.learning.checkpoint import read_json
+
+        path = self.out / RUN
+        if not (self.resume and path.exists()):
+            return
+        for what, value in self._kind().items():
+            there = read_json(path).get(what)
+            if there != value:
+                shown = "another one" if what == "corpus" else repr(there)
+                raise ValueError(
+                    f"{what}: got {getattr(self, what)}, but the run in {self.out} was begun with {shown}; go on with "
+                    "that, or choose another --out"
+                )
+
+    def _check(self) -> None:
+        """Refuse what does not belong together."""
+        from pvn.evaluation.systems import SAME_STAGE1
+        from pvn.learning import parallel
+
+        if self.system in ("gsmn", "chaplot") and self.stage != "all":
+            raise ValueError(f"stage: got {self.stage!r}, expected all: {self.system} has no stages")
+        if self.system in ("gsmn", "chaplot") and parallel.num_processes() > 1:
+            raise ValueError(
+                f"system: got {self.system!r} in several processes, expected pvn; start one without torchrun"
+            )
+        if self.stage1 is not None and self.system not in ("pvn", *SAME_STAGE1):
+            raise ValueError(
+                f"stage1: got {self.stage1} for {self.system}, expected it for {', '.join(('pvn', *SAME_STAGE1))} "
+                "alone, whose first stage is the same; leave it out"
+            )
+        if self.stage1 is not None and self.stage == "1":
+            raise ValueError("stage: got 1 with --stage1, which takes it from elsewhere; leave one of them out")
+        if any((self.out / name).exists() for name in self._begun()) and not self.resume:
+            raise FileExistsError(
+                f"{self.out} has a training run already; go on with it with --resume, or choose another --out"
+            )
+
     def _train(self, corpus: Corpus, watch: Watch) -> None:
         """Train the system."""
         from pvn import presets
@@ -72,23 +121,17 @@ class Train:
         from pvn.app.progress import training_bars
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
-        from pvn.learning.checkpoint import read_tensors, write_tensors
+        from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
 
         parallel.join_others(self.device)
-        if self.system in ("gsmn", "chaplot") and self.stage != "all":
-            raise ValueError(f"stage: got {self.stage!r}, expected all: {self.system} has no stages")
-        if self.system in ("gsmn", "chaplot") and parallel.num_processes() > 1:
-            raise ValueError(
-                f"system: got {self.system!r} in several processes, expected pvn; start one without torchrun"
-            )
-        if any((self.out / name).exists() for name in self._begun()) and not self.resume:
-            raise FileExistsError(
-                f"{self.out} has a training run already; go on with it with --resume, or choose another --out"
-            )
+        self._check()
+        self._check_same()
         corpus = read_corpus(self.corpus, ("train", "dev"))
         if "train" not in corpus.splits:
             raise ValueError(f"{self.corpus}: has no training split, expected one")
         self.out.mkdir(parents=True, exist_ok=True)
+        if parallel.rank() == 0:
+            write_json(self.out / RUN, self._kind())
         if self.stage1 is not None:
             name = "stage1.safetensors"
             write_tensors(self.out / name, read_tensors(self.stage1 / name))

@@ -6,6 +6,7 @@ is replaced last, so a kill at any moment leaves the corpus as it was before.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -233,6 +234,11 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
 def origin(folder: Path | str) -> dict[str, Any]:
     """How the corpus in a folder was made: seed, size, banks."""
     return _read_manifest(Path(folder)).get("origin", {})
+
+
+def identity(folder: Path | str) -> str:
+    """Of the corpus in a folder: one with other parts, or made otherwise, has another."""
+    return hashlib.sha256(json.dumps(_read_manifest(Path(folder)), sort_keys=True).encode()).hexdigest()
 
 
 def count_segments(folder: Path | str) -> dict[Split, int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from pvn.evaluation.metrics import FlightMetrics, measure
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.simulator.simulator import SimulatorConfig
 
-AT_ONCE = {"cpu": 8, "cuda": 1024}
-"""Flights in one batch, by device. A batch flies until its last flight has stopped: on a CPU small ones are best."""
+AT_ONCE = {"cpu": 1, "cuda": 1024}
+"""Flights in one batch, by device. A batch flies until its last flight has stopped, half of the time for flights that
+have; a CPU gains nothing from batches that would make up for it."""
+SAVED_AT_ONCE = {"cpu": 16, "cuda": 1024}
+"""Flights after which all that were flown are written down, by device."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,21 @@ def flights_of(log: FlightLog) -> Flights:
     )
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes in one thread meanwhile: two are no faster for a flight, and spin where others want the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig, device: str) -> Flights:
     tasks = [segment.task for segment in segments]
-    return flights_of(fly(simulator_for(tasks, device=device, config=config), tasks, policy))
+    with one_thread():
+        return flights_of(fly(simulator_for(tasks, device=device, config=config), tasks, policy))
 
 
 def fingerprint(segments: Sequence[Segment], system: str, config: SimulatorConfig) -> Tensor:
@@ -108,15 +124,19 @@ def fly_split(
         flown, found = read_flights(path)
         if not torch.equal(found, mark):
             raise ValueError(
-                f"{path}: flights of another system, corpus or split; choose another --out, or delete it to fly again"
+                f"{path}: flights of another system, corpus, split or device; choose another --out, or delete it to "
+                "fly again"
             )
         parts = [flown]
     done = sum(map(len, parts))
     watch(done)
     while done < len(segments):
-        parts.append(_flown(segments[done : done + AT_ONCE[device]], policy, config, device))
+        until = min(done + SAVED_AT_ONCE[device], len(segments))
+        for begin in range(done, until, AT_ONCE[device]):
+            end = min(begin + AT_ONCE[device], until)
+            parts.append(_flown(segments[begin:end], policy, config, device))
+            watch(end)
         together = joined(parts)
         write_tensors(path, {**vars(together), "fingerprint": mark})
-        parts, done = [together], len(together)
-        watch(done)
+        parts, done = [together], until
     return replace(parts[0])

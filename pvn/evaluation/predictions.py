@@ -14,7 +14,7 @@ from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
-from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined
+from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined, one_thread
 from pvn.evaluation.metrics import resample
 from pvn.geometry import MapGrid, to_map
 from pvn.learning.losses import LossConfig
@@ -67,7 +67,8 @@ class _Keeper:
 def _flown(segments: Sequence[Segment], agent: PVN, config: SimulatorConfig, device: str) -> Predictions:
     tasks = [segment.task for segment in segments]
     keeper = _Keeper()
-    log = fly(simulator_for(tasks, device=device, config=config), tasks, agent, watch=keeper)
+    with one_thread():
+        log = fly(simulator_for(tasks, device=device, config=config), tasks, agent, watch=keeper)
     return Predictions(flights_of(log), keeper.first.cpu(), keeper.last.cpu())
 
 

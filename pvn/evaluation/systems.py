@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -16,6 +17,7 @@ from pvn.corpus.pilots import Average, Stop
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent
+from pvn.learning.checkpoint import read_json
 from pvn.model.pvn import PVN, IdealAct
 from pvn.simulator.simulator import SimulatorConfig
 
@@ -28,6 +30,8 @@ SAME_STAGE1 = ("pvn-no-goal", "pvn-no-dagger")
 CHANGED = ("pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate")
 """PVN's weights with an ideal second stage, or in a world that is not as it was trained in (paper)."""
 SYSTEMS = (*TRIVIAL, *TRAINED, *CHANGED)
+FORESEEING = ("pvn", *ABLATIONS, *(name for name in CHANGED if name != "pvn-ideal-act"))
+"""Those that fly by what they predict."""
 
 MOST_UNKNOWN = 0.2
 """Share of unknown words above which an agent and a corpus do not belong together."""
@@ -68,7 +72,9 @@ def _weights(name: str, runs: Path | None) -> Path:
 def _learned(name: str, path: Path, device: str) -> System:
     agent = load_agent(path, device)
     model = agent.visitation if isinstance(agent, PVN) else agent.model
-    mark = hashlib.sha256(path.read_bytes() + path.with_suffix(".json").read_bytes()).hexdigest()
+    # Not where they come from: the same weights, trained or copied again, make the same flights.
+    described = {what: value for what, value in read_json(path.with_suffix(".json")).items() if what != "origin"}
+    mark = hashlib.sha256(path.read_bytes() + json.dumps(described, sort_keys=True).encode()).hexdigest()
     return System(name, agent, SimulatorConfig(camera=model.config.camera), mark)
 
 
@@ -109,7 +115,8 @@ def make_system(
         case _ if name in TRAINED:
             return _learned(name, _weights(name, runs), device)
         case _ if name.endswith(".safetensors"):
-            return _learned(Path(name).parent.name or "agent", Path(name), device)
+            folder = Path(name).parent.name or "agent"
+            return _learned(f"own-{folder}" if folder in SYSTEMS else folder, Path(name), device)
         case _:
             near = difflib.get_close_matches(name, SYSTEMS, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
@@ -133,11 +140,22 @@ def check_words(system: System, segments: Sequence[Segment]) -> None:
         )
 
 
+def check_different(systems: Sequence[System]) -> None:
+    """Refuse systems of one name: their results would be one file."""
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"systems: got two that are called {name}, expected different names; weights are called by their "
+                "folder: rename one, or leave one out"
+            )
+
+
 def check_predicts(systems: Sequence[System]) -> None:
     """Refuse systems that predict no visitation distributions."""
     for system in systems:
         if not isinstance(system.policy, PVN):
             raise ValueError(
-                f"{system.name}: predicts no visitation distributions, expected a PVN; leave out --bound, or name "
-                f"only {', '.join(('pvn', *CHANGED))} or the weights of a PVN"
+                f"{system.name}: predicts no visitation distributions, expected a PVN; leave out --bound, or "
+                f" name only {', '.join(FORESEEING)} or the weights of a PVN"
             )

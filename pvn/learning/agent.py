@@ -14,7 +14,7 @@ from torch import nn
 
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
-from pvn.learning.checkpoint import load_weights, read_json, read_tensors, write_json, write_tensors
+from pvn.learning.checkpoint import load_weights, read_json, read_tensors, tensor_bytes, write_bytes, write_json
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
@@ -49,9 +49,9 @@ def _description(agent: Agent) -> dict[str, Any]:
             return {"system": "chaplot", "model": asdict(agent.model.config)}
 
 
-def _digest(path: Path) -> str:
-    """Of the weights: a file cut short, changed, or beside another's JSON has another one."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(weights: bytes) -> str:
+    """A file that was cut short or changed, or that is beside another's JSON, has another one."""
+    return hashlib.sha256(weights).hexdigest()
 
 
 def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
@@ -59,15 +59,17 @@ def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
     tensors = {
         f"{part}.{name}": value for part, module in _parts(agent).items() for name, value in module.state_dict().items()
     }
-    write_tensors(path, tensors)
+    weights = tensor_bytes(tensors)
     content = {
         "version": VERSION,
         **_description(agent),
-        "sha256": _digest(path),
+        "sha256": _digest(weights),
         "origin": origin,
         "vocabulary": agent.vocabulary.to_json(),
     }
+    # The weights last: where they are, the agent is whole.
     write_json(path.with_suffix(".json"), content)
+    write_bytes(path, weights)
 
 
 def _sizes(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +98,8 @@ def load_agent(path: Path | str, device: str | torch.device = "cpu") -> Agent:
     content, tensors = read_json(path.with_suffix(".json")), read_tensors(path)
     if content.get("version") != VERSION:
         raise ValueError(f"{path}: got version {content.get('version')!r}, expected {VERSION}; train the agent again")
-    if content.get("sha256", _digest(path)) != _digest(path):  # the first agents have none
+    digest = _digest(path.read_bytes())
+    if content.get("sha256", digest) != digest:  # the first agents have none
         raise ValueError(
             f"{path}: not the weights that {path.with_suffix('.json').name} was written for, or changed since; "
             "copy both files again, or train again"

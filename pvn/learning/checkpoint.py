@@ -15,10 +15,20 @@ from torch import Tensor, nn
 from pvn.world.files import replacing
 
 
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors by name as the content of a file."""
+    return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file."""
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by name."""
-    with replacing(path) as partial:
-        partial.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}))
+    write_bytes(path, tensor_bytes(tensors))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

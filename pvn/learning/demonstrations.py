@@ -183,6 +183,10 @@ class Sizes:
     predictions: int
 
 
+NOTHING = Sizes(frames=1, flights=1, predictions=1)
+"""What a batch of no flights is filled up to, for networks that cannot do without: one frame, and nothing counted."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """Which flights a batch has and where their frames are, on the demonstrations' device; sent there in one piece.

@@ -15,7 +15,15 @@ from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
 from pvn.learning import parallel
-from pvn.learning.demonstrations import Demonstrations, Selection, batch_limits, draw_batches, select, take_batch
+from pvn.learning.demonstrations import (
+    NOTHING,
+    Demonstrations,
+    Selection,
+    batch_limits,
+    draw_batches,
+    select,
+    take_batch,
+)
 from pvn.learning.descent import (
     STEPS_BEFORE_RECORDING,
     blown_up,
@@ -207,7 +215,9 @@ def train_stage1(
             moves = flights.clone()
             moves[strays] = flights[strays].roll(1)
             flights, turn, moves = (parallel.my_part(part) for part in (flights, turn, moves))
-            selection = select(demonstrations, flights, turn, moves, limits if is_recorded else None)
+            # The last batch of an epoch may have fewer flights than there are processes.
+            sizes = limits if is_recorded else None if len(flights) else NOTHING
+            selection = select(demonstrations, flights, turn, moves, sizes)
             set_rate(optimizer, rate_share(step, num_steps))
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)

@@ -89,6 +89,7 @@ def _train_first(
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, shown, config, watch=_watched(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
+    began = time.perf_counter()
     train_stage1(model, shown, config, folder, held=held, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
     spent["stage1_s"] = time.perf_counter() - began
     figures: dict[str, Any] = dict(spent)
