@@ -17,12 +17,15 @@ import torch
 from airsim_serving import serving
 from matplotlib.image import imread
 
+from pvn.airsim import motions
 from pvn.airsim.calls import CALLS
-from pvn.airsim.images import SKY_M, segmentation_colour
+from pvn.airsim.frames import from_ned, to_ned
+from pvn.airsim.images import SKY_M, Eye, segmentation_colour
 from pvn.airsim.protocol import Limits
+from pvn.airsim.world import World
 from pvn.cli import main
 from pvn.geometry import Camera, project
-from pvn.simulator.simulator import Simulator
+from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.layout import Landmark, Layout, sample_layout
 
 cosysairsim = pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn[airsim]"')
@@ -99,6 +102,36 @@ def test_it_takes_off_flies_and_lands(client):
     assert client.takeoffAsync().get() is True, "and again"
 
 
+def flown(path, speed):
+    """The track (T, 3), NED, of a drone that begins at (0, 0, -5) and arrives at the end of a path, in ticks."""
+    world, results, track = World(), [], []
+    world.place((0.0, 0.0, -5.0), (1.0, 0.0, 0.0, 0.0))
+    points = [from_ned(point) for point in path]
+    world.start(motions.along(points, speed, motions.at_rate(0.0), 120.0, world.vehicle), results.append)
+    while not results:
+        world.tick()
+        track.append(to_ned(world.position))
+    assert results == [True]
+    return np.array(track)
+
+
+def test_a_small_round_trip_is_flown_however_fast_it_is_asked_for():
+    corners = [(5, 0, -5), (5, 5, -5), (0, 5, -5), (0, 0, -5)]
+    track = flown(corners, 10)
+    nearest = [np.linalg.norm(track - corner, axis=1) for corner in corners]
+    assert max(one.min() for one in nearest) < 2.5
+    assert nearest[0].argmin() < nearest[1].argmin() < nearest[2].argmin(), "in the order of the path"
+
+
+def test_a_path_of_many_points_is_flown_at_its_speed_a_point_told_twice_too():
+    angles = np.linspace(0, 2 * np.pi, 101)
+    circle = [(6 * np.sin(angle), 6 - 6 * np.cos(angle), -5.0) for angle in angles]
+    track = flown([circle[0], *circle, circle[-1]], 3)
+    length = np.linalg.norm(np.diff(track, axis=0), axis=1).sum()
+    assert length == pytest.approx(2 * np.pi * 6, rel=0.15)
+    assert len(track) * 0.01 < 1.4 * length / 3 + 2
+
+
 def test_go_home_goes_back_to_the_start(client):
     up(client)
     client.moveByVelocityAsync(3, 3, 0, 4).join()
@@ -149,6 +182,14 @@ def test_a_forward_only_drive_train_looks_where_it_flies(client):
     assert yaw_of(client) == pytest.approx(90, abs=3)
 
 
+def test_on_a_path_a_forward_only_drive_train_looks_along_each_leg(client):
+    up(client)
+    path = [cosysairsim.Vector3r(0, 12, -5), cosysairsim.Vector3r(12, 12, -5)]
+    ahead = {"drivetrain": cosysairsim.DrivetrainType.ForwardOnly, "yaw_mode": cosysairsim.YawMode(False, 0)}
+    assert client.moveOnPathAsync(path, 3, **ahead).get() is True
+    assert yaw_of(client) == pytest.approx(0, abs=3)
+
+
 def test_a_newer_motion_ends_the_one_before_without_success(client):
     up(client)
     first = client.moveByVelocityAsync(1, 0, 0, 1e6)
@@ -188,6 +229,9 @@ def test_unknown_calls_are_named(client):
         client.simSpawnObject("a", "b", cosysairsim.Pose(), cosysairsim.Vector3r())
 
 
+NEAR, FAR = ({"x_val": 0, "y_val": east, "z_val": -5} for east in (8, -80))
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "words"),
     [
@@ -195,6 +239,12 @@ def test_unknown_calls_are_named(client):
         ("moveByVelocity", ("fast", 0, 0, 1, 0, {}, ""), "vx: got 'fast'"),
         ("moveByVelocity", (1,), "got 1 arguments, expected 4 to 7"),
         ("moveToPosition", (0, 0, -5, 0), "velocity: got 0 m/s, expected more than 0"),
+        ("moveToPosition", (100, 0, -5, 5), "which is (25, 125, 5.1) in the field, expected x and y in -10 to 60 m"),
+        ("moveToZ", (3, 2), "and z in 0.1 to 100 m"),
+        ("moveToZ", (-101, 2), "and z in 0.1 to 100 m"),
+        ("moveOnPath", ([NEAR, FAR], 3), "position: got (0.0, -80.0, -5.0)"),
+        ("moveOnPath", ([NEAR], 3, 60, 1, {"is_rate": True, "yaw_or_rate": 0}), "got a yaw rate for ForwardOnly"),
+        ("moveOnPath", ([NEAR], 3, 60, 1), "expected an angle; pass yaw_mode=YawMode(False, 0)"),
         ("moveOnPath", ([], 3), "path: got 0, expected a list of 1"),
         ("takeoff", (20, "Drone7"), "no vehicle 'Drone7' here, expected 'SimpleFlight'"),
         ("simGetImages", ([{"camera_name": "back"}], ""), "camera: got 'back', expected one of 0"),

@@ -15,6 +15,7 @@ from pvn.airsim.frames import Vector, from_ned, swap_yaw, to_ned
 from pvn.airsim.motions import Course, Motion, Turn
 from pvn.airsim.service import Service
 from pvn.airsim.values import number, vector_of
+from pvn.airsim.world import inside
 
 TAKEOFF_M, TAKEOFF_SPEED = 3.0, 1.0
 HOME_SPEED = 2.0
@@ -46,21 +47,13 @@ def _fly(service: Service, name: str, motion: Motion) -> asyncio.Future[bool]:
     return future
 
 
-def _turn(yaw_mode: Any, heading: tuple[float, float] | None = None) -> Turn:
-    """The turn of a YawMode; heading: north and east of the way flown, for a drive train that looks ahead."""
+def _turn(yaw_mode: Any, drivetrain: Any = 0) -> Turn:
+    """The turn of a YawMode, whose angle a drive train that looks ahead counts from where it flies."""
     mode = yaw_mode if isinstance(yaw_mode, dict) else {}
     value = math.radians(number(mode.get("yaw_or_rate", 0.0), "yaw_or_rate"))
     if mode.get("is_rate", True):
         return motions.at_rate(-value)
-    if heading is not None:
-        if math.hypot(*heading) < 0.1:
-            return motions.at_rate(0.0)
-        value += math.atan2(heading[1], heading[0])
-    return motions.to_heading(swap_yaw(value))
-
-
-def _ahead(drivetrain: Any, north: float, east: float) -> tuple[float, float] | None:
-    return (north, east) if drivetrain == FORWARD_ONLY else None
+    return motions.ahead(-value) if drivetrain == FORWARD_ONLY else motions.to_heading(swap_yaw(value))
 
 
 def takeoff(service: Service, timeout_sec: Any = 20, vehicle_name: str = "") -> Awaitable[bool]:
@@ -116,7 +109,7 @@ def moveByVelocity(
     """Hold a velocity, NED, for a time."""
     north, east, down = number(vx, "vx"), number(vy, "vy"), number(vz, "vz")
     course = Course(velocity=(east, north), is_body=False, climb=-down)
-    return _by_velocity(service, "moveByVelocity", course, duration, _turn(yaw_mode, _ahead(drivetrain, north, east)))
+    return _by_velocity(service, "moveByVelocity", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def moveByVelocityZ(
@@ -127,7 +120,7 @@ def moveByVelocityZ(
     north, east = number(vx, "vx"), number(vy, "vy")
     altitude = from_ned((0.0, 0.0, number(z, "z")))[2]
     course = Course(velocity=(east, north), is_body=False, altitude=altitude)
-    return _by_velocity(service, "moveByVelocityZ", course, duration, _turn(yaw_mode, _ahead(drivetrain, north, east)))
+    return _by_velocity(service, "moveByVelocityZ", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def moveByVelocityBodyFrame(
@@ -157,12 +150,11 @@ def _along(
     speed = number(velocity, "velocity")
     if speed <= 0:
         raise ValueError(f"velocity: got {speed:g} m/s, expected more than 0")
-    world = service.world
-    points = [from_ned(point) for point in path]
-    east, north = points[0][0] - world.position[0], points[0][1] - world.position[1]
-    turn = _turn(yaw_mode, _ahead(drivetrain, north, east))
-    motion = motions.along(points, speed, turn, number(timeout_sec, "timeout_sec"), world.vehicle)
-    return _fly(service, name, motion)
+    if drivetrain == FORWARD_ONLY and (not isinstance(yaw_mode, dict) or yaw_mode.get("is_rate", True)):
+        raise ValueError(f"{name}: got a yaw rate for ForwardOnly, expected an angle; pass yaw_mode=YawMode(False, 0)")
+    points = [inside(point) for point in path]
+    turn, timeout = _turn(yaw_mode, drivetrain), number(timeout_sec, "timeout_sec")
+    return _fly(service, name, motions.along(points, speed, turn, timeout, service.world.vehicle))
 
 
 def moveToPosition(
