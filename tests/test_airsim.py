@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import signal
 import socket
 import struct
 import subprocess
@@ -586,6 +587,65 @@ def test_500_images_a_second_and_memory_that_stays_flat_over_100_000_requests(ca
     report = bench(capsys, "--seconds 3 --requests 100000")
     assert report["full"]["cosysairsim"] > 500 and report["fast"]["raw_each_from_elsewhere"] > 500
     assert report["memory"]["after_mb"] - report["memory"]["before_mb"] < 5
+
+
+AS_SINCE_3_12 = """
+import asyncio, sys
+async def wait_closed(self):
+    await asyncio.Event().wait()  # as since 3.12 while a client is connected
+if sys.version_info < (3, 12):
+    asyncio.base_events.Server.wait_closed = wait_closed
+from pvn.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_ends_the_server_though_a_client_is_connected():
+    command = [sys.executable, "-c", AS_SINCE_3_12, "serve", "airsim", "--port", "0", "--quality", "fast"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(process.stdout.readline().split(":")[1].split(",")[0])
+        with raw(port) as connection:
+            call(connection, 1, "ping")
+            assert answer(connection) == [1, 1, None, True]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+            assert is_closed(connection)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--port 70000", "port: got 70000, expected 0 to 65535"),
+        ("--host nowhere.invalid", "expected an address of this machine as --host"),
+        ("--host 192.0.2.1", "expected an address of this machine as --host"),
+    ],
+)
+def test_a_port_or_host_that_cannot_be_is_told(options, words, capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "airsim", *options.split()])
+    message = capsys.readouterr().err
+    assert words in message and "another AirSim" not in message
+
+
+def test_all_is_compiled_before_clients_are_told_to_come(monkeypatch):
+    done = []
+
+    def noted(owner, name):
+        usual = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: done.append(name) or usual(*arguments))
+
+    async def serve(*arguments):
+        done.append("serve")
+
+    for owner, name in [(Eye, "picture"), (Eye, "measure"), (World, "tick")]:
+        noted(owner, name)
+    monkeypatch.setattr("pvn.airsim.server.serve", serve)
+    main(["serve", "airsim", "--port", "0"])
+    assert sorted(done[:-1]) == ["measure", "picture", "tick"] and done[-1] == "serve"
 
 
 def test_every_call_a_multirotor_script_uses_is_answered():

@@ -49,7 +49,7 @@ class Serve:
         with needing("airsim"):
             from pvn.airsim.server import serve
         from pvn.airsim.images import Eye
-        from pvn.airsim.service import Service, ServiceConfig
+        from pvn.airsim.service import Service, ServiceConfig, compile_kernels
         from pvn.corpus.meadow import sample_paragraph
         from pvn.geometry import Camera
         from pvn.world.lani import read_layout
@@ -64,6 +64,7 @@ class Serve:
             print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; end with Ctrl-C", flush=True)
 
         with suppress(KeyboardInterrupt):  # which is how it ends
+            compile_kernels(eye, camera)
             asyncio.run(serve(Service(eye, config), self.host, self.port, tell))
 
 
