@@ -1,9 +1,12 @@
 """Our agent in an AirSim world: through the unmodified client, over our own server, it flies as it does natively."""
 
 import asyncio
+import gc
 import json
 import math
 import shlex
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +17,16 @@ from airsim_serving import serving
 from pvn.airsim.calls import CALLS
 from pvn.airsim.field import AirSimField, AirSimOptions, FlightLost
 from pvn.airsim.frames import angles
+from pvn.airsim.protocol import Limits
 from pvn.cli import main
+from pvn.cli.serving import fly_over_airsim
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
+from pvn.evaluation.systems import System, make_system
 from pvn.geometry import Camera
 from pvn.learning.agent import shipped_agent
+from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.layout import sample_layout
 from pvn.world.task import SUCCESS_M, Task
 
@@ -241,6 +248,78 @@ def test_when_the_connection_is_lost_the_flight_so_far_is_kept():
     with pytest.raises(FlightLost, match="could not be told to hover after 2 steps"):
         fly(field, [MIDDLE], Straight(10), watch=end_the_server)
     assert int(field.log().num_steps[0]) == 2
+
+
+def lose_control(service):
+    """Watches a flight; after two steps another script takes API control away."""
+
+    def watch(step, observation, action, memory):
+        if step == 2:
+            service.world.has_api_control = False
+
+    return watch
+
+
+@pytest.mark.parametrize("is_stepped", [True, False])
+def test_a_set_point_that_is_refused_ends_the_flight(is_stepped):
+    with serving(LAYOUT, speed=math.inf if is_stepped else 4.0) as (service, port):
+        with AirSimField(port=port, layout=LAYOUT, options=replace(QUICK, is_stepped=is_stepped)) as field:
+            with pytest.raises(FlightLost, match="API control is off.*could not be told to hover after 2 steps"):
+                fly(field, [MIDDLE], Straight(10), watch=lose_control(service))
+
+
+def test_a_set_point_that_is_answered_and_not_flown_ends_the_flight(monkeypatch):
+    monkeypatch.setitem(CALLS, "moveByVelocityZBodyFrame", lambda service, *arguments: False)
+    with serving(LAYOUT) as (service, port), AirSimField(port=port, layout=LAYOUT, options=QUICK) as field:
+        with pytest.raises(FlightLost, match="API control was switched off.*after 2 steps"):
+            fly(field, [MIDDLE], Straight(10), watch=lose_control(service))
+
+
+@pytest.mark.parametrize(
+    ("method", "then", "words"),
+    [("takeoff", refused, "the vehicle has gone"), ("moveToZ", refused, "the vehicle has gone")],
+)
+def test_a_take_off_that_is_refused_is_told_at_once(method, then, words, monkeypatch):
+    monkeypatch.setitem(CALLS, method, then)
+    with serving(LAYOUT, speed=4.0) as (_, port), AirSimField(port=port, options=QUICK) as field:
+        begin = time.monotonic()
+        with pytest.raises(FlightLost, match=words):
+            field.take_off()
+        assert time.monotonic() - begin < 2.0
+
+
+def test_a_vehicle_that_cannot_be_armed_is_told(monkeypatch):
+    monkeypatch.setitem(CALLS, "armDisarm", lambda service, *arguments: False)
+    with serving(LAYOUT) as (_, port), pytest.raises(FlightLost, match="the vehicle could not be armed"):
+        AirSimField(port=port, options=QUICK)
+
+
+def test_a_climb_may_take_longer_than_an_answer():
+    with serving(LAYOUT, speed=1.0) as (_, port):
+        patient = {"config": SimulatorConfig(altitude=8.0), "options": AirSimOptions(timeout_s=1)}
+        with AirSimField(port=port, layout=LAYOUT, **patient) as field:
+            field.take_off()
+            assert field.reset(torch.tensor([[25.0, 25.0, 0.0]])).pose_world[0, 2] == pytest.approx(8.0, abs=0.2)
+
+
+def test_connections_are_closed_for_good():
+    session = pytest.importorskip("msgpackrpc").Client
+
+    def num_sessions():
+        gc.collect()
+        return sum(type(one) is session for one in gc.get_objects())
+
+    begin = num_sessions()
+    with serving(LAYOUT, limits=Limits(clients=2)) as (_, port):
+        for _ in range(2):
+            with AirSimField(port=port, layout=LAYOUT, options=QUICK) as field:
+                field.reset(torch.tensor([MIDDLE.start]))
+                for _ in range(4):
+                    assert field.hover()
+                    time.sleep(0.05)  # until the server has noticed
+            time.sleep(0.05)
+    del field
+    assert num_sessions() <= begin + 2, "the last two of ten go when their loop runs again"
 
 
 def run(command):

@@ -1,9 +1,9 @@
 """Any AirSim world as a field to fly in: one flight, with the interface of our simulator.
 
-field = AirSimField("127.0.0.1", 41451)
-start = field.take_off()
-task = Task(field.layouts[0], start, np.array([start[:2]] * 2), "go to the tree")
-log = fly(field, [task], shipped_agent())
+with AirSimField("127.0.0.1", 41451) as field:
+    start = field.take_off()
+    task = Task(field.layouts[0], start, np.array([start[:2]] * 2), "go to the tree")
+    log = fly(field, [task], shipped_agent())
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -81,6 +81,15 @@ def _client_module() -> Any:
     raise ValueError('AirSim: got no client here, expected cosysairsim; install it with: pip install "pvn[airsim]"')
 
 
+def _hang_up(client: Any) -> None:
+    """Close a client's connection for good."""
+    session = client.client
+    if session._transport is not None:
+        session._transport._reconnect_limit = 0  # a closed connection is one that it would make anew
+    session.close()
+    session._loop.dettach_periodic_callback()  # which looks for timeouts, and would keep the client for ever
+
+
 def resampled(image: np.ndarray, view: float, camera: Camera) -> Tensor:
     """What our camera would have seen (1, h, w, 3) uint8 of a picture (H, W, 3) uint8 `view` radians across.
 
@@ -125,7 +134,8 @@ class AirSimField:
     ) -> None:
         """Connect. layout: the field's, where it is known, for tasks that were made in it."""
         self._module = _client_module()
-        self._rpc_error = importlib.import_module("msgpackrpc.error").RPCError
+        errors = importlib.import_module("msgpackrpc.error")
+        self._rpc_error, self._timeout_error = errors.RPCError, errors.TimeoutError
         self.host, self.port, self.config, self.options = host, port, config, options
         self.layouts = [Layout(()) if layout is None else layout]
         self.field_index = torch.zeros(1, dtype=torch.int64)
@@ -133,15 +143,36 @@ class AirSimField:
         self._poses: list[Tensor] = []
         self._velocities: list[Tensor] = []
         self._actions: list[Tensor] = []
+        self._motion: Any = None
+        """The answer to the last motion sent, which may be still to come."""
         self._client = self._connected(options.timeout_s)
-        with self._guarded():
-            self._client.ping()
-            # AirSim 1.8 wants one more argument, whether a camera is external, and counts its arguments strictly.
-            self._external = () if self._client.getServerVersion() >= 4 else (False,)
-            self._check_vehicle()
-            self._client.enableApiControl(True, options.vehicle)
-            self._client.armDisarm(True, options.vehicle)
-            self._aim_camera()
+        try:
+            with self._guarded():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Get hold of the vehicle and its camera."""
+        self._client.ping()
+        # AirSim 1.8 wants one more argument, whether a camera is external, and counts its arguments strictly.
+        self._external = () if self._client.getServerVersion() >= 4 else (False,)
+        self._check_vehicle()
+        self._client.enableApiControl(True, self.options.vehicle)
+        if self._client.armDisarm(True, self.options.vehicle) is not True:
+            raise FlightLost("armDisarm: the vehicle could not be armed")
+        self._aim_camera()
+
+    def close(self) -> None:
+        """Hang up; the drone goes on with what it was told last."""
+        _hang_up(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _connected(self, timeout_s: int) -> Any:
         return self._module.MultirotorClient(ip=self.host, port=self.port, timeout_value=timeout_s)
@@ -163,13 +194,21 @@ class AirSimField:
 
         Returns whether it was heard.
         """
+        client = self._connected(HOVER_TIMEOUT_S)
         try:
-            client = self._connected(HOVER_TIMEOUT_S)
             client.simPause(False)  # a paused world would not brake
             client.hoverAsync(self.options.vehicle).get()
         except (self._rpc_error, OSError):
             return False
+        finally:
+            _hang_up(client)
         return True
+
+    def _check_motion(self) -> None:
+        """Raise what the server has against the last motion; one that takes longer than answers may is still flown."""
+        error = None if self._motion is None else self._motion.error
+        if error is not None and not isinstance(error, self._timeout_error):
+            self._motion.get()
 
     def _check_vehicle(self) -> None:
         if self.options.vehicle:
@@ -211,6 +250,7 @@ class AirSimField:
                 raise FlightLost(f"the simulator's clock stands still (is it paused?) while the drone is to {what}")
             time.sleep(POLL_S)
             state = self._state()
+            self._check_motion()
             if state.timestamp > last:
                 last, seen = state.timestamp, time.monotonic()
 
@@ -223,10 +263,10 @@ class AirSimField:
             if state.landed_state == LANDED:
                 rest = state.kinematics_estimated.position.z_val
                 self._origin = (ORIGIN[0], ORIGIN[1], ORIGIN[2] + rest)
-                self._client.takeoffAsync(TAKEOFF_S, vehicle)
+                self._motion = self._client.takeoffAsync(TAKEOFF_S, vehicle)
                 self._wait_until(lambda now: self._height(now) > 1.0, TAKEOFF_S, "take off")
             down = to_ned((0.0, 0.0, self.config.altitude), self._origin)[2]
-            self._client.moveToZAsync(down, CLIMB_SPEED, vehicle_name=vehicle)
+            self._motion = self._client.moveToZAsync(down, CLIMB_SPEED, vehicle_name=vehicle)
             self._wait_until(
                 lambda now: abs(self._height(now) - self.config.altitude) < NEAR_ALTITUDE_M, CLIMB_S, "climb"
             )
@@ -283,8 +323,11 @@ class AirSimField:
                 self._wait_until(
                     lambda now: now.timestamp - begin >= config.step_seconds * 1e9, config.step_seconds, "fly a step"
                 )
+            self._check_motion()
+            if not self._client.isApiControlEnabled(self.options.vehicle):  # without it AirSim answers, and stays
+                raise FlightLost("API control was switched off by someone else")
             if is_stop:
-                self._client.hoverAsync(self.options.vehicle).join()
+                self._client.hoverAsync(self.options.vehicle).get()
             observation = self._observe()
         self._poses.append(observation.pose_world)
         self._velocities.append(observation.velocity_world)
@@ -295,7 +338,7 @@ class AirSimField:
         """Send a set-point; AirSim turns clockwise, in degrees."""
         types, config = self._module, self.config
         down = to_ned((0.0, 0.0, config.altitude), self._origin)[2]
-        self._client.moveByVelocityZBodyFrameAsync(
+        self._motion = self._client.moveByVelocityZBodyFrameAsync(
             speed, 0.0, down, config.step_seconds + HOLD_S, types.DrivetrainType.MaxDegreeOfFreedom,
             types.YawMode(True, -math.degrees(turn)), self.options.vehicle,
         )  # fmt: skip
