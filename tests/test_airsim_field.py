@@ -335,9 +335,60 @@ def test_pvn_fly_flies_an_instruction_over_airsim(tmp_path, monkeypatch, capsys)
     assert log["instruction"] == "go to the soldier" and len(log["poses"]) == len(log["actions"]) + 1
 
 
+class Broken:
+    """Fails at its third step, of something that is no connection's fault."""
+
+    def begin(self, tasks, device):
+        return 0
+
+    def act(self, observation, memory):
+        return torch.tensor([[2.0, 0.0 / (2 - memory), 0.0]]), memory + 1
+
+
+def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_goes_on(calls, tmp_path):
+    system = System("broken", Broken(), SimulatorConfig(), "broken")
+    with serving(LAYOUT) as (service, port):
+        with pytest.raises(ZeroDivisionError):
+            fly_over_airsim(f"airsim://127.0.0.1:{port}", "go on", system, tmp_path, is_stepped=True)
+        assert calls[-1] == "hover" and not service.world.is_paused
+    assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
+
+
+def test_a_rival_flies_over_airsim_under_its_own_name_with_its_own_camera(tmp_path, monkeypatch, capsys):
+    rival, cameras = make_system("gsmn").policy, []
+    rival.model.config = replace(rival.model.config, camera=Camera(horizontal_view=math.radians(80)))
+
+    class Noted(AirSimField):
+        def __init__(self, *arguments, config, **options):
+            cameras.append(config.camera)
+            super().__init__(*arguments, config=config, **options)
+
+    monkeypatch.setattr("pvn.cli.flying._pilot", lambda *arguments: rival)
+    monkeypatch.setattr("pvn.airsim.field.AirSimField", Noted)
+    with serving(LAYOUT) as (_, port):
+        run(
+            f'pvn fly "go to the soldier" --pilot gsmn --simulator airsim://127.0.0.1:{port} --stepped --out {tmp_path}'
+        )
+    assert f"gsmn at airsim://127.0.0.1:{port}" in capsys.readouterr().out
+    assert cameras == [rival.model.config.camera]
+
+
+@pytest.mark.parametrize(
+    "option",
+    "--seed=2 --segment=1 --corpus=c --file=f.json --start=1,2,0 --device=cuda --quality=fast --save=s".split(),
+)
+def test_options_that_another_world_would_ignore_are_refused(option, capsys):
+    name, value = option[2:].split("=")
+    with pytest.raises(SystemExit):
+        run(f'pvn fly "go on" --simulator airsim://127.0.0.1:1 --{name} {value.replace(",", " ")}')
+    message = capsys.readouterr().err
+    assert f"{name}: got " in message and f"leave --{name} out, or --simulator" in message
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ('"go on" --stepped', "stepped: got no other world to pause, expected --simulator"),
         ('"go on" --simulator http://127.0.0.1:1', "expected airsim://HOST:PORT"),
         ('"go on" --simulator airsim://127.0.0.1:many', "expected airsim://HOST:PORT"),
         ('"go on" --simulator airsim://127.0.0.1:1', "Is the simulator running"),
