@@ -150,13 +150,27 @@ def test_velocities_are_north_east_down(client):
     assert 4 < north < 6.2 and 2 < east < 3.1 and -6.6 < down < -6
 
 
-def test_body_velocities_are_forward_right_down_along_the_heading_at_each_moment(client):
+def test_body_velocities_are_forward_right_down_of_the_heading_at_the_beginning(client):
     up(client)
     assert client.rotateToYawAsync(90, margin=1).get() is True
     assert yaw_of(client) == pytest.approx(90, abs=1.5)
-    client.moveByVelocityBodyFrameAsync(2, 1, 0, 3).join()
+    client.moveByVelocityBodyFrameAsync(2, 1, 0, 3, yaw_mode=cosysairsim.YawMode(True, 30)).join()
     north, east, _ = at(client)
-    assert east > 4 and north < -2, "east is ahead, south to the right"
+    assert north / east == pytest.approx(-0.5, abs=0.03), "east is ahead, south to the right, however it turns"
+    assert 4 < east < 6.2 and math.cos(math.radians(yaw_of(client) - 180)) == pytest.approx(1, abs=0.02)
+    up(client)
+    client.moveByVelocityZBodyFrameAsync(0, 2, -5, 3, yaw_mode=cosysairsim.YawMode(True, 60)).join()
+    north, east, _ = at(client)
+    assert east > 4 and abs(north) < 0.3
+
+
+def test_body_velocities_with_a_forward_only_drive_train_turn_it_where_it_flies(client):
+    ahead = {"drivetrain": cosysairsim.DrivetrainType.ForwardOnly, "yaw_mode": cosysairsim.YawMode(False, 0)}
+    for move, height in [(client.moveByVelocityBodyFrameAsync, 0), (client.moveByVelocityZBodyFrameAsync, -5)]:
+        up(client)
+        move(0, 2, height, 4, **ahead).join()
+        north, east, _ = at(client)
+        assert east > 6 and abs(north) < 0.1 and yaw_of(client) == pytest.approx(90, abs=2)
 
 
 def test_height_is_held_or_reached(client):

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
 from torch import Tensor
 
 from pvn.airsim.frames import (
@@ -29,19 +28,24 @@ from pvn.airsim.frames import (
     multiply,
     pitched,
     rotate,
+    swap_rates,
     swap_rotation,
     swap_vector,
     to_ned,
     turned,
 )
+from pvn.airsim.pictures import resampled
 from pvn.airsim.values import pose_of, quaternion, vector
 from pvn.corpus.flight import FlightLog
-from pvn.geometry import Camera
+from pvn.simulator.quadcopter import SUBSTEP_SECONDS
 from pvn.simulator.simulator import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.world.layout import Layout
 
 TAKEOFF_S, CLIMB_S, CLIMB_SPEED = 20.0, 60.0, 2.0
 POLL_S = 0.02
+AIM_S = 0.02
+"""Time between the set-points of a step, seconds, about. AirSim reads the heading once, when it hears of a velocity; a
+pilot's speed is along the heading at each moment."""
 HOLD_S = 1.0
 """How much longer than a step a set-point is held: a pilot may think that long before the drone hovers by itself."""
 HOVER_TIMEOUT_S = 2
@@ -90,24 +94,6 @@ def _hang_up(client: Any) -> None:
     session._loop.dettach_periodic_callback()  # which looks for timeouts, and would keep the client for ever
 
 
-def resampled(image: np.ndarray, view: float, camera: Camera) -> Tensor:
-    """What our camera would have seen (1, h, w, 3) uint8 of a picture (H, W, 3) uint8 `view` radians across.
-
-    What is beyond the picture's edges is black.
-    """
-    height, width = image.shape[:2]
-    ours, theirs = math.tan(camera.horizontal_view / 2), math.tan(view / 2)
-    across = width * ours / theirs  # pixels of theirs under our picture
-    left = round((across - width) / 2)
-    top = round((across * camera.height / camera.width - height) / 2)
-    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
-    pixels = functional.pad(pixels, (left, left, top, top))  # less than nothing cuts off
-    size = (camera.height, camera.width)
-    if pixels.shape[-2:] != size:
-        pixels = functional.interpolate(pixels, size, mode="bilinear", antialias=True)
-    return pixels.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
-
-
 def _picture(response: dict[str, Any]) -> np.ndarray:
     """The pixels (H, W, 3), red green blue, of an image response; AirSim sends blue green red, and sometimes alpha."""
     width, height = int(response["width"]), int(response["height"])
@@ -115,6 +101,14 @@ def _picture(response: dict[str, Any]) -> np.ndarray:
     if width < 1 or height < 1 or len(data) not in (3 * width * height, 4 * width * height):
         raise FlightLost(f"the image did not come: got {len(data)} bytes for {width} x {height} pixels")
     return data.reshape(height, width, -1)[..., 2::-1]
+
+
+def _yaw_rate(state: Any) -> float:
+    """How fast a vehicle's heading turns to the left, rad/s."""
+    turned, rates = state.kinematics_estimated.orientation, state.kinematics_estimated.angular_velocity
+    roll, pitch, _ = angles(swap_rotation((turned.w_val, turned.x_val, turned.y_val, turned.z_val)))
+    _, nose_down, left = swap_rates((rates.x_val, rates.y_val, rates.z_val))
+    return (nose_down * math.sin(roll) + left * math.cos(roll)) / math.cos(pitch)
 
 
 class AirSimField:
@@ -239,8 +233,8 @@ class AirSimField:
     def _state(self) -> Any:
         return self._client.getMultirotorState(self.options.vehicle)
 
-    def _wait_until(self, is_done: Any, seconds: float, what: str) -> None:
-        """Until is_done(state), for at most `seconds` of simulated time."""
+    def _wait_until(self, is_done: Any, seconds: float, what: str) -> Any:
+        """Until is_done(state), for at most `seconds` of simulated time; returns that state."""
         state = self._state()
         begin, last, seen = state.timestamp, state.timestamp, time.monotonic()
         while not is_done(state):
@@ -253,6 +247,7 @@ class AirSimField:
             self._check_motion()
             if state.timestamp > last:
                 last, seen = state.timestamp, time.monotonic()
+        return state
 
     def take_off(self) -> tuple[float, float, float]:
         """Climb to the held altitude; returns where the drone is then: x, y (metres) and yaw (radians), field frame."""
@@ -314,16 +309,7 @@ class AirSimField:
         speed = 0.0 if is_stop else float(wanted[FORWARD].clamp(0, config.max_speed))
         turn = 0.0 if is_stop else float(wanted[TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate))
         with self._guarded():
-            begin = self._state().timestamp
-            self._set(speed, turn)
-            if self.options.is_stepped:
-                self._client.simContinueForTime(config.step_seconds)
-                self._wait_for_pause()
-            else:
-                self._wait_until(
-                    lambda now: now.timestamp - begin >= config.step_seconds * 1e9, config.step_seconds, "fly a step"
-                )
-            self._check_motion()
+            self._hold(speed, turn)
             if not self._client.isApiControlEnabled(self.options.vehicle):  # without it AirSim answers, and stays
                 raise FlightLost("API control was switched off by someone else")
             if is_stop:
@@ -334,12 +320,35 @@ class AirSimField:
         self._actions.append(action.float())
         return observation
 
-    def _set(self, speed: float, turn: float) -> None:
-        """Send a set-point; AirSim turns clockwise, in degrees."""
+    def _hold(self, speed: float, turn: float) -> None:
+        """Fly at a speed along the heading, and turn, for a step."""
+        state = self._state()
+        end = state.timestamp + self.config.step_seconds * 1e9
+        for left in range(max(1, round(self.config.step_seconds / AIM_S)), 0, -1):
+            seconds = max(end - state.timestamp, 0.0) / 1e9 / left
+            # Aimed where the drone will head on average until then; our own simulator aims anew each substep.
+            self._set(speed, turn, -_yaw_rate(state) * (seconds - SUBSTEP_SECONDS) / 2)
+            state = self._later(state, seconds)
+
+    def _later(self, state: Any, seconds: float) -> Any:
+        """The state after some simulated time, in which the last motion must not be refused."""
+        if self.options.is_stepped:
+            self._client.simContinueForTime(seconds)
+            self._wait_for_pause()
+            later = self._state()
+        else:
+            end = state.timestamp + seconds * 1e9
+            later = self._wait_until(lambda now: now.timestamp >= end, seconds, "fly a step")
+        self._check_motion()
+        return later
+
+    def _set(self, speed: float, turn: float, right: float = 0.0) -> None:
+        """Send a set-point, `right` radians to the right of the heading; AirSim turns clockwise, in degrees."""
         types, config = self._module, self.config
         down = to_ned((0.0, 0.0, config.altitude), self._origin)[2]
         self._motion = self._client.moveByVelocityZBodyFrameAsync(
-            speed, 0.0, down, config.step_seconds + HOLD_S, types.DrivetrainType.MaxDegreeOfFreedom,
+            speed * math.cos(right), speed * math.sin(right), down,
+            config.step_seconds + HOLD_S, types.DrivetrainType.MaxDegreeOfFreedom,
             types.YawMode(True, -math.degrees(turn)), self.options.vehicle,
         )  # fmt: skip
 

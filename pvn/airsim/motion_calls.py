@@ -47,7 +47,7 @@ def _fly(service: Service, name: str, motion: Motion) -> asyncio.Future[bool]:
     return future
 
 
-def _turn(yaw_mode: Any, drivetrain: Any = 0) -> Turn:
+def _turn(yaw_mode: Any, drivetrain: Any) -> Turn:
     """The turn of a YawMode, whose angle a drive train that looks ahead counts from where it flies."""
     mode = yaw_mode if isinstance(yaw_mode, dict) else {}
     value = math.radians(number(mode.get("yaw_or_rate", 0.0), "yaw_or_rate"))
@@ -108,7 +108,7 @@ def moveByVelocity(
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity, NED, for a time."""
     north, east, down = number(vx, "vx"), number(vy, "vy"), number(vz, "vz")
-    course = Course(velocity=(east, north), is_body=False, climb=-down)
+    course = Course(velocity=(east, north), climb=-down)
     return _by_velocity(service, "moveByVelocity", course, duration, _turn(yaw_mode, drivetrain))
 
 
@@ -119,29 +119,36 @@ def moveByVelocityZ(
     """Hold a velocity to the north and east, and a height, for a time."""
     north, east = number(vx, "vx"), number(vy, "vy")
     altitude = from_ned((0.0, 0.0, number(z, "z")))[2]
-    course = Course(velocity=(east, north), is_body=False, altitude=altitude)
+    course = Course(velocity=(east, north), altitude=altitude)
     return _by_velocity(service, "moveByVelocityZ", course, duration, _turn(yaw_mode, drivetrain))
+
+
+def _east_north(service: Service, forward: float, right: float) -> tuple[float, float]:
+    """The velocity, m/s, of one along the heading of this moment: AirSim looks at the heading once."""
+    yaw = service.world.vehicle.yaw
+    ahead, aside = (math.cos(yaw), math.sin(yaw)), (math.sin(yaw), -math.cos(yaw))
+    return forward * ahead[0] + right * aside[0], forward * ahead[1] + right * aside[1]
 
 
 def moveByVelocityBodyFrame(
     service: Service, vx: Any, vy: Any, vz: Any, duration: Any, drivetrain: Any = 0, yaw_mode: Any = None,
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
-    """Hold a velocity forward, to the right and down, along the heading at each moment, for a time."""
+    """Hold a velocity for a time: forward, to the right and down as the vehicle heads when it begins."""
     forward, right, down = number(vx, "vx"), number(vy, "vy"), number(vz, "vz")
-    course = Course(velocity=(forward, -right), is_body=True, climb=-down)
-    return _by_velocity(service, "moveByVelocityBodyFrame", course, duration, _turn(yaw_mode))
+    course = Course(velocity=_east_north(service, forward, right), climb=-down)
+    return _by_velocity(service, "moveByVelocityBodyFrame", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def moveByVelocityZBodyFrame(
     service: Service, vx: Any, vy: Any, z: Any, duration: Any, drivetrain: Any = 0, yaw_mode: Any = None,
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
-    """Hold a velocity forward and to the right, along the heading at each moment, and a height, for a time."""
+    """Hold a velocity, forward and to the right as the vehicle heads when it begins, and a height, for a time."""
     forward, right = number(vx, "vx"), number(vy, "vy")
     altitude = from_ned((0.0, 0.0, number(z, "z")))[2]
-    course = Course(velocity=(forward, -right), is_body=True, altitude=altitude)
-    return _by_velocity(service, "moveByVelocityZBodyFrame", course, duration, _turn(yaw_mode))
+    course = Course(velocity=_east_north(service, forward, right), altitude=altitude)
+    return _by_velocity(service, "moveByVelocityZBodyFrame", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def _along(
@@ -200,5 +207,5 @@ def rotateToYaw(
 def rotateByYawRate(service: Service, yaw_rate: Any, duration: Any, vehicle_name: str = "") -> Awaitable[bool]:
     """Turn at a rate, degrees a second clockwise, for a time."""
     rate = -math.radians(number(yaw_rate, "yaw_rate"))
-    course = Course(velocity=(0.0, 0.0), is_body=True, climb=0.0)
+    course = Course(velocity=(0.0, 0.0), climb=0.0)
     return _by_velocity(service, "rotateByYawRate", course, duration, motions.at_rate(rate))

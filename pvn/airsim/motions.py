@@ -42,9 +42,7 @@ class Setpoint:
     """What the quadcopter's controller is to hold."""
 
     velocity: tuple[float, float] = (0.0, 0.0)
-    """m/s; east and north, or forward and left."""
-    is_body: bool = True
-    """Whether the velocity is forward and left of the heading at each moment."""
+    """m/s, east and north."""
     yaw_rate: float = 0.0
     """rad/s, left is positive."""
     altitude: float = LOWEST
@@ -116,8 +114,7 @@ class Course:
     """A velocity to hold."""
 
     velocity: tuple[float, float]
-    """m/s; east and north, or forward and left."""
-    is_body: bool
+    """m/s, east and north."""
     climb: float | None = None
     """m/s; 0 holds the altitude the motion begins at, None another one."""
     altitude: float = 0.0
@@ -134,7 +131,7 @@ def by_velocity(course: Course, turn: Turn, duration_s: float, begin: Vehicle) -
 
     def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
         altitude = _climbing(vehicle, course.climb) if course.climb else held
-        setpoint = Setpoint(velocity, course.is_body, turn(vehicle, velocity), altitude)
+        setpoint = Setpoint(velocity, turn(vehicle, velocity), altitude)
         # Half a microsecond of grace: times are sums of many steps.
         return setpoint, True if vehicle.time_s - begin.time_s >= duration_s - 5e-7 else None
 
@@ -169,7 +166,7 @@ def along(path: Sequence[Vector], speed: float, turn: Turn, timeout_s: float, be
         altitude = _climbing(vehicle, up * pace)
         has_arrived = distance < ARRIVED_M and math.hypot(*vehicle.velocity) < ARRIVED_SPEED
         is_late = vehicle.time_s - begin.time_s >= timeout_s
-        setpoint = Setpoint((east * pace, north * pace), False, turn(vehicle, (east, north)), altitude)
+        setpoint = Setpoint((east * pace, north * pace), turn(vehicle, (east, north)), altitude)
         return setpoint, True if has_arrived else (False if is_late else None)
 
     return aim

@@ -163,13 +163,10 @@ class World:
         done(result)
 
     def _hold(self, setpoint: Setpoint) -> None:
-        forward, left = setpoint.velocity
-        if not setpoint.is_body:
-            yaw = angles(self.rotation)[2]
-            east, north = setpoint.velocity
-            forward = east * math.cos(yaw) + north * math.sin(yaw)
-            left = north * math.cos(yaw) - east * math.sin(yaw)
-        self._wanted[SPEED], self._wanted[LEFT_SPEED] = forward, left
+        yaw = angles(self.rotation)[2]
+        east, north = setpoint.velocity
+        self._wanted[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
+        self._wanted[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
         self._wanted[YAW_RATE], self._wanted[ALTITUDE] = setpoint.yaw_rate, setpoint.altitude
 
     def tick(self) -> None:
@@ -178,9 +175,10 @@ class World:
         if self.is_landed:
             return
         setpoint, _ = self._motion(self.vehicle)
-        self._hold(setpoint)
         before = self.velocity
-        cpu.advance(self._state, self._setpoints, self.airframe, SUBSTEPS)
+        for _ in range(SUBSTEPS):  # the controller wants speeds along the heading, which each of them changes
+            self._hold(setpoint)
+            cpu.advance(self._state, self._setpoints, self.airframe, 1)
         x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(self.velocity, before, strict=True))
         self.acceleration = (x, y, z)
         _, result = self._motion(self.vehicle)
