@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import signal
 import socket
 import struct
 import subprocess
@@ -17,12 +18,15 @@ import torch
 from airsim_serving import serving
 from matplotlib.image import imread
 
+from pvn.airsim import motions
 from pvn.airsim.calls import CALLS
-from pvn.airsim.images import SKY_M, segmentation_colour
+from pvn.airsim.frames import from_ned, to_ned
+from pvn.airsim.images import SKY_M, Eye, segmentation_colour
 from pvn.airsim.protocol import Limits
+from pvn.airsim.world import World
 from pvn.cli import main
 from pvn.geometry import Camera, project
-from pvn.simulator.simulator import Simulator
+from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.layout import Landmark, Layout, sample_layout
 
 cosysairsim = pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn[airsim]"')
@@ -99,6 +103,36 @@ def test_it_takes_off_flies_and_lands(client):
     assert client.takeoffAsync().get() is True, "and again"
 
 
+def flown(path, speed):
+    """The track (T, 3), NED, of a drone that begins at (0, 0, -5) and arrives at the end of a path, in ticks."""
+    world, results, track = World(), [], []
+    world.place((0.0, 0.0, -5.0), (1.0, 0.0, 0.0, 0.0))
+    points = [from_ned(point) for point in path]
+    world.start(motions.along(points, speed, motions.at_rate(0.0), 120.0, world.vehicle), results.append)
+    while not results:
+        world.tick()
+        track.append(to_ned(world.position))
+    assert results == [True]
+    return np.array(track)
+
+
+def test_a_small_round_trip_is_flown_however_fast_it_is_asked_for():
+    corners = [(5, 0, -5), (5, 5, -5), (0, 5, -5), (0, 0, -5)]
+    track = flown(corners, 10)
+    nearest = [np.linalg.norm(track - corner, axis=1) for corner in corners]
+    assert max(one.min() for one in nearest) < 2.5
+    assert nearest[0].argmin() < nearest[1].argmin() < nearest[2].argmin(), "in the order of the path"
+
+
+def test_a_path_of_many_points_is_flown_at_its_speed_a_point_told_twice_too():
+    angles = np.linspace(0, 2 * np.pi, 101)
+    circle = [(6 * np.sin(angle), 6 - 6 * np.cos(angle), -5.0) for angle in angles]
+    track = flown([circle[0], *circle, circle[-1]], 3)
+    length = np.linalg.norm(np.diff(track, axis=0), axis=1).sum()
+    assert length == pytest.approx(2 * np.pi * 6, rel=0.15)
+    assert len(track) * 0.01 < 1.4 * length / 3 + 2
+
+
 def test_go_home_goes_back_to_the_start(client):
     up(client)
     client.moveByVelocityAsync(3, 3, 0, 4).join()
@@ -116,13 +150,27 @@ def test_velocities_are_north_east_down(client):
     assert 4 < north < 6.2 and 2 < east < 3.1 and -6.6 < down < -6
 
 
-def test_body_velocities_are_forward_right_down_along_the_heading_at_each_moment(client):
+def test_body_velocities_are_forward_right_down_of_the_heading_at_the_beginning(client):
     up(client)
     assert client.rotateToYawAsync(90, margin=1).get() is True
     assert yaw_of(client) == pytest.approx(90, abs=1.5)
-    client.moveByVelocityBodyFrameAsync(2, 1, 0, 3).join()
+    client.moveByVelocityBodyFrameAsync(2, 1, 0, 3, yaw_mode=cosysairsim.YawMode(True, 30)).join()
     north, east, _ = at(client)
-    assert east > 4 and north < -2, "east is ahead, south to the right"
+    assert north / east == pytest.approx(-0.5, abs=0.03), "east is ahead, south to the right, however it turns"
+    assert 4 < east < 6.2 and math.cos(math.radians(yaw_of(client) - 180)) == pytest.approx(1, abs=0.02)
+    up(client)
+    client.moveByVelocityZBodyFrameAsync(0, 2, -5, 3, yaw_mode=cosysairsim.YawMode(True, 60)).join()
+    north, east, _ = at(client)
+    assert east > 4 and abs(north) < 0.3
+
+
+def test_body_velocities_with_a_forward_only_drive_train_turn_it_where_it_flies(client):
+    ahead = {"drivetrain": cosysairsim.DrivetrainType.ForwardOnly, "yaw_mode": cosysairsim.YawMode(False, 0)}
+    for move, height in [(client.moveByVelocityBodyFrameAsync, 0), (client.moveByVelocityZBodyFrameAsync, -5)]:
+        up(client)
+        move(0, 2, height, 4, **ahead).join()
+        north, east, _ = at(client)
+        assert east > 6 and abs(north) < 0.1 and yaw_of(client) == pytest.approx(90, abs=2)
 
 
 def test_height_is_held_or_reached(client):
@@ -147,6 +195,14 @@ def test_a_forward_only_drive_train_looks_where_it_flies(client):
         0, 12, -5, 3, drivetrain=cosysairsim.DrivetrainType.ForwardOnly, yaw_mode=cosysairsim.YawMode(False, 0)
     ).join()
     assert yaw_of(client) == pytest.approx(90, abs=3)
+
+
+def test_on_a_path_a_forward_only_drive_train_looks_along_each_leg(client):
+    up(client)
+    path = [cosysairsim.Vector3r(0, 12, -5), cosysairsim.Vector3r(12, 12, -5)]
+    ahead = {"drivetrain": cosysairsim.DrivetrainType.ForwardOnly, "yaw_mode": cosysairsim.YawMode(False, 0)}
+    assert client.moveOnPathAsync(path, 3, **ahead).get() is True
+    assert yaw_of(client) == pytest.approx(0, abs=3)
 
 
 def test_a_newer_motion_ends_the_one_before_without_success(client):
@@ -188,6 +244,9 @@ def test_unknown_calls_are_named(client):
         client.simSpawnObject("a", "b", cosysairsim.Pose(), cosysairsim.Vector3r())
 
 
+NEAR, FAR = ({"x_val": 0, "y_val": east, "z_val": -5} for east in (8, -80))
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "words"),
     [
@@ -195,6 +254,12 @@ def test_unknown_calls_are_named(client):
         ("moveByVelocity", ("fast", 0, 0, 1, 0, {}, ""), "vx: got 'fast'"),
         ("moveByVelocity", (1,), "got 1 arguments, expected 4 to 7"),
         ("moveToPosition", (0, 0, -5, 0), "velocity: got 0 m/s, expected more than 0"),
+        ("moveToPosition", (100, 0, -5, 5), "which is (25, 125, 5.1) in the field, expected x and y in -10 to 60 m"),
+        ("moveToZ", (3, 2), "and z in 0.1 to 100 m"),
+        ("moveToZ", (-101, 2), "and z in 0.1 to 100 m"),
+        ("moveOnPath", ([NEAR, FAR], 3), "position: got (0.0, -80.0, -5.0)"),
+        ("moveOnPath", ([NEAR], 3, 60, 1, {"is_rate": True, "yaw_or_rate": 0}), "got a yaw rate for ForwardOnly"),
+        ("moveOnPath", ([NEAR], 3, 60, 1), "expected an angle; pass yaw_mode=YawMode(False, 0)"),
         ("moveOnPath", ([], 3), "path: got 0, expected a list of 1"),
         ("takeoff", (20, "Drone7"), "no vehicle 'Drone7' here, expected 'SimpleFlight'"),
         ("simGetImages", ([{"camera_name": "back"}], ""), "camera: got 'back', expected one of 0"),
@@ -239,7 +304,7 @@ def native(client):
     north, east, down = at(client)
     yaw = math.pi / 2 - math.radians(yaw_of(client))
     pose = torch.tensor([[east + 25, north + 25, 0.1 - down, 0, 0, yaw]], dtype=torch.float64)
-    return Simulator([LAYOUT], 1), pose
+    return Simulator([LAYOUT], 1, config=SimulatorConfig(altitude=0.1 - down)), pose
 
 
 def test_pictures_are_our_simulators_blue_first(client):
@@ -263,7 +328,10 @@ def test_depths_are_metres_along_the_axis_or_the_ray(client):
         np.array(one.image_data_float).reshape(72, 128) for one in (planar, perspective, visible)
     )
     simulator, pose = native(client)
-    simulator.place(torch.tensor([[pose[0, 0], pose[0, 1], pose[0, 5]]]))
+    simulator.place(pose[:, [0, 1, 5]])
+    expected = simulator.measure()[0][0].numpy()
+    is_same = np.isclose(perspective, np.where(expected > 0, expected, SKY_M), rtol=1e-3)
+    assert is_same.mean() > 0.998, "a pixel on an edge may round differently"
     is_sky = perspective == SKY_M
     assert is_sky.any() and (planar[is_sky] == SKY_M).all() and (visible[is_sky] == 1).all()
     ground = 5.1 / math.sin(Camera().tilt + math.atan(35.5 / Camera().focal_px))
@@ -536,6 +604,65 @@ def test_500_images_a_second_and_memory_that_stays_flat_over_100_000_requests(ca
     report = bench(capsys, "--seconds 3 --requests 100000")
     assert report["full"]["cosysairsim"] > 500 and report["fast"]["raw_each_from_elsewhere"] > 500
     assert report["memory"]["after_mb"] - report["memory"]["before_mb"] < 5
+
+
+AS_SINCE_3_12 = """
+import asyncio, sys
+async def wait_closed(self):
+    await asyncio.Event().wait()  # as since 3.12 while a client is connected
+if sys.version_info < (3, 12):
+    asyncio.base_events.Server.wait_closed = wait_closed
+from pvn.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_ends_the_server_though_a_client_is_connected():
+    command = [sys.executable, "-c", AS_SINCE_3_12, "serve", "airsim", "--port", "0", "--quality", "fast"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(process.stdout.readline().split(":")[1].split(",")[0])
+        with raw(port) as connection:
+            call(connection, 1, "ping")
+            assert answer(connection) == [1, 1, None, True]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+            assert is_closed(connection)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--port 70000", "port: got 70000, expected 0 to 65535"),
+        ("--host nowhere.invalid", "expected an address of this machine as --host"),
+        ("--host 192.0.2.1", "expected an address of this machine as --host"),
+    ],
+)
+def test_a_port_or_host_that_cannot_be_is_told(options, words, capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "airsim", *options.split()])
+    message = capsys.readouterr().err
+    assert words in message and "another AirSim" not in message
+
+
+def test_all_is_compiled_before_clients_are_told_to_come(monkeypatch):
+    done = []
+
+    def noted(owner, name):
+        usual = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: done.append(name) or usual(*arguments))
+
+    async def serve(*arguments):
+        done.append("serve")
+
+    for owner, name in [(Eye, "picture"), (Eye, "measure"), (World, "tick")]:
+        noted(owner, name)
+    monkeypatch.setattr("pvn.airsim.server.serve", serve)
+    main(["serve", "airsim", "--port", "0"])
+    assert sorted(done[:-1]) == ["measure", "picture", "tick"] and done[-1] == "serve"
 
 
 def test_every_call_a_multirotor_script_uses_is_answered():

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pvn.airsim.field import resampled
 from pvn.airsim.frames import (
     ORIGIN,
     angles,
@@ -24,6 +23,7 @@ from pvn.airsim.frames import (
     turned,
 )
 from pvn.airsim.images import camera_row
+from pvn.airsim.pictures import resampled
 from pvn.geometry import Camera, pixel_rays, rotation_world_body
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V
 

@@ -25,7 +25,7 @@ WARM_UP = 50
 
 @contextmanager
 def _server(quality: str) -> Iterator[tuple[int, int]]:
-    """A server in a process of its own, its drone on the way for ever; yields its port and process number."""
+    """A server in a process of its own; yields its port and process number."""
     command = [sys.executable, "-m", "pvn.cli", "serve", "airsim", "--port", "0", "--quality", quality]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -76,12 +76,12 @@ class RawClient:
         self.call("simSetVehiclePose", {"position": place, "orientation": NORTH}, True)
 
     def begin_flight(self) -> None:
-        """Circle for ever."""
+        """Turn on the spot for ever."""
         self.call("enableApiControl", True)
         self.call("armDisarm", True)
         self.put(0.0)
         turn = {"is_rate": True, "yaw_or_rate": 20.0}
-        message = [2, "moveByVelocityZBodyFrame", [2, 0, -5, 1e9, 0, turn, ""]]
+        message = [2, "moveByVelocityZ", [0, 0, -5, 1e9, 0, turn, ""]]
         self._socket.sendall(msgpack.packb(message))
 
 

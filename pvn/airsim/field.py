@@ -1,9 +1,9 @@
 """Any AirSim world as a field to fly in: one flight, with the interface of our simulator.
 
-field = AirSimField("127.0.0.1", 41451)
-start = field.take_off()
-task = Task(field.layouts[0], start, np.array([start[:2]] * 2), "go to the tree")
-log = fly(field, [task], shipped_agent())
+with AirSimField("127.0.0.1", 41451) as field:
+    start = field.take_off()
+    task = Task(field.layouts[0], start, np.array([start[:2]] * 2), "go to the tree")
+    log = fly(field, [task], shipped_agent())
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
 from torch import Tensor
 
 from pvn.airsim.frames import (
@@ -29,19 +28,24 @@ from pvn.airsim.frames import (
     multiply,
     pitched,
     rotate,
+    swap_rates,
     swap_rotation,
     swap_vector,
     to_ned,
     turned,
 )
+from pvn.airsim.pictures import resampled
 from pvn.airsim.values import pose_of, quaternion, vector
 from pvn.corpus.flight import FlightLog
-from pvn.geometry import Camera
+from pvn.simulator.quadcopter import SUBSTEP_SECONDS
 from pvn.simulator.simulator import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.world.layout import Layout
 
 TAKEOFF_S, CLIMB_S, CLIMB_SPEED = 20.0, 60.0, 2.0
 POLL_S = 0.02
+AIM_S = 0.02
+"""Time between the set-points of a step, seconds, about. AirSim reads the heading once, when it hears of a velocity; a
+pilot's speed is along the heading at each moment."""
 HOLD_S = 1.0
 """How much longer than a step a set-point is held: a pilot may think that long before the drone hovers by itself."""
 HOVER_TIMEOUT_S = 2
@@ -81,22 +85,13 @@ def _client_module() -> Any:
     raise ValueError('AirSim: got no client here, expected cosysairsim; install it with: pip install "pvn[airsim]"')
 
 
-def resampled(image: np.ndarray, view: float, camera: Camera) -> Tensor:
-    """What our camera would have seen (1, h, w, 3) uint8 of a picture (H, W, 3) uint8 `view` radians across.
-
-    What is beyond the picture's edges is black.
-    """
-    height, width = image.shape[:2]
-    ours, theirs = math.tan(camera.horizontal_view / 2), math.tan(view / 2)
-    across = width * ours / theirs  # pixels of theirs under our picture
-    left = round((across - width) / 2)
-    top = round((across * camera.height / camera.width - height) / 2)
-    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
-    pixels = functional.pad(pixels, (left, left, top, top))  # less than nothing cuts off
-    size = (camera.height, camera.width)
-    if pixels.shape[-2:] != size:
-        pixels = functional.interpolate(pixels, size, mode="bilinear", antialias=True)
-    return pixels.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+def _hang_up(client: Any) -> None:
+    """Close a client's connection for good."""
+    session = client.client
+    if session._transport is not None:
+        session._transport._reconnect_limit = 0  # a closed connection is one that it would make anew
+    session.close()
+    session._loop.dettach_periodic_callback()  # which looks for timeouts, and would keep the client for ever
 
 
 def _picture(response: dict[str, Any]) -> np.ndarray:
@@ -106,6 +101,14 @@ def _picture(response: dict[str, Any]) -> np.ndarray:
     if width < 1 or height < 1 or len(data) not in (3 * width * height, 4 * width * height):
         raise FlightLost(f"the image did not come: got {len(data)} bytes for {width} x {height} pixels")
     return data.reshape(height, width, -1)[..., 2::-1]
+
+
+def _yaw_rate(state: Any) -> float:
+    """How fast a vehicle's heading turns to the left, rad/s."""
+    turned, rates = state.kinematics_estimated.orientation, state.kinematics_estimated.angular_velocity
+    roll, pitch, _ = angles(swap_rotation((turned.w_val, turned.x_val, turned.y_val, turned.z_val)))
+    _, nose_down, left = swap_rates((rates.x_val, rates.y_val, rates.z_val))
+    return (nose_down * math.sin(roll) + left * math.cos(roll)) / math.cos(pitch)
 
 
 class AirSimField:
@@ -125,7 +128,8 @@ class AirSimField:
     ) -> None:
         """Connect. layout: the field's, where it is known, for tasks that were made in it."""
         self._module = _client_module()
-        self._rpc_error = importlib.import_module("msgpackrpc.error").RPCError
+        errors = importlib.import_module("msgpackrpc.error")
+        self._rpc_error, self._timeout_error = errors.RPCError, errors.TimeoutError
         self.host, self.port, self.config, self.options = host, port, config, options
         self.layouts = [Layout(()) if layout is None else layout]
         self.field_index = torch.zeros(1, dtype=torch.int64)
@@ -133,15 +137,36 @@ class AirSimField:
         self._poses: list[Tensor] = []
         self._velocities: list[Tensor] = []
         self._actions: list[Tensor] = []
+        self._motion: Any = None
+        """The answer to the last motion sent, which may be still to come."""
         self._client = self._connected(options.timeout_s)
-        with self._guarded():
-            self._client.ping()
-            # AirSim 1.8 wants one more argument, whether a camera is external, and counts its arguments strictly.
-            self._external = () if self._client.getServerVersion() >= 4 else (False,)
-            self._check_vehicle()
-            self._client.enableApiControl(True, options.vehicle)
-            self._client.armDisarm(True, options.vehicle)
-            self._aim_camera()
+        try:
+            with self._guarded():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Get hold of the vehicle and its camera."""
+        self._client.ping()
+        # AirSim 1.8 wants one more argument, whether a camera is external, and counts its arguments strictly.
+        self._external = () if self._client.getServerVersion() >= 4 else (False,)
+        self._check_vehicle()
+        self._client.enableApiControl(True, self.options.vehicle)
+        if self._client.armDisarm(True, self.options.vehicle) is not True:
+            raise FlightLost("armDisarm: the vehicle could not be armed")
+        self._aim_camera()
+
+    def close(self) -> None:
+        """Hang up; the drone goes on with what it was told last."""
+        _hang_up(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _connected(self, timeout_s: int) -> Any:
         return self._module.MultirotorClient(ip=self.host, port=self.port, timeout_value=timeout_s)
@@ -163,13 +188,21 @@ class AirSimField:
 
         Returns whether it was heard.
         """
+        client = self._connected(HOVER_TIMEOUT_S)
         try:
-            client = self._connected(HOVER_TIMEOUT_S)
             client.simPause(False)  # a paused world would not brake
             client.hoverAsync(self.options.vehicle).get()
         except (self._rpc_error, OSError):
             return False
+        finally:
+            _hang_up(client)
         return True
+
+    def _check_motion(self) -> None:
+        """Raise what the server has against the last motion; one that takes longer than answers may is still flown."""
+        error = None if self._motion is None else self._motion.error
+        if error is not None and not isinstance(error, self._timeout_error):
+            self._motion.get()
 
     def _check_vehicle(self) -> None:
         if self.options.vehicle:
@@ -200,8 +233,8 @@ class AirSimField:
     def _state(self) -> Any:
         return self._client.getMultirotorState(self.options.vehicle)
 
-    def _wait_until(self, is_done: Any, seconds: float, what: str) -> None:
-        """Until is_done(state), for at most `seconds` of simulated time."""
+    def _wait_until(self, is_done: Any, seconds: float, what: str) -> Any:
+        """Until is_done(state), for at most `seconds` of simulated time; returns that state."""
         state = self._state()
         begin, last, seen = state.timestamp, state.timestamp, time.monotonic()
         while not is_done(state):
@@ -211,8 +244,10 @@ class AirSimField:
                 raise FlightLost(f"the simulator's clock stands still (is it paused?) while the drone is to {what}")
             time.sleep(POLL_S)
             state = self._state()
+            self._check_motion()
             if state.timestamp > last:
                 last, seen = state.timestamp, time.monotonic()
+        return state
 
     def take_off(self) -> tuple[float, float, float]:
         """Climb to the held altitude; returns where the drone is then: x, y (metres) and yaw (radians), field frame."""
@@ -223,10 +258,10 @@ class AirSimField:
             if state.landed_state == LANDED:
                 rest = state.kinematics_estimated.position.z_val
                 self._origin = (ORIGIN[0], ORIGIN[1], ORIGIN[2] + rest)
-                self._client.takeoffAsync(TAKEOFF_S, vehicle)
+                self._motion = self._client.takeoffAsync(TAKEOFF_S, vehicle)
                 self._wait_until(lambda now: self._height(now) > 1.0, TAKEOFF_S, "take off")
             down = to_ned((0.0, 0.0, self.config.altitude), self._origin)[2]
-            self._client.moveToZAsync(down, CLIMB_SPEED, vehicle_name=vehicle)
+            self._motion = self._client.moveToZAsync(down, CLIMB_SPEED, vehicle_name=vehicle)
             self._wait_until(
                 lambda now: abs(self._height(now) - self.config.altitude) < NEAR_ALTITUDE_M, CLIMB_S, "climb"
             )
@@ -274,29 +309,46 @@ class AirSimField:
         speed = 0.0 if is_stop else float(wanted[FORWARD].clamp(0, config.max_speed))
         turn = 0.0 if is_stop else float(wanted[TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate))
         with self._guarded():
-            begin = self._state().timestamp
-            self._set(speed, turn)
-            if self.options.is_stepped:
-                self._client.simContinueForTime(config.step_seconds)
-                self._wait_for_pause()
-            else:
-                self._wait_until(
-                    lambda now: now.timestamp - begin >= config.step_seconds * 1e9, config.step_seconds, "fly a step"
-                )
+            self._hold(speed, turn)
+            if not self._client.isApiControlEnabled(self.options.vehicle):  # without it AirSim answers, and stays
+                raise FlightLost("API control was switched off by someone else")
             if is_stop:
-                self._client.hoverAsync(self.options.vehicle).join()
+                self._client.hoverAsync(self.options.vehicle).get()
             observation = self._observe()
         self._poses.append(observation.pose_world)
         self._velocities.append(observation.velocity_world)
         self._actions.append(action.float())
         return observation
 
-    def _set(self, speed: float, turn: float) -> None:
-        """Send a set-point; AirSim turns clockwise, in degrees."""
+    def _hold(self, speed: float, turn: float) -> None:
+        """Fly at a speed along the heading, and turn, for a step."""
+        state = self._state()
+        end = state.timestamp + self.config.step_seconds * 1e9
+        for left in range(max(1, round(self.config.step_seconds / AIM_S)), 0, -1):
+            seconds = max(end - state.timestamp, 0.0) / 1e9 / left
+            # Aimed where the drone will head on average until then; our own simulator aims anew each substep.
+            self._set(speed, turn, -_yaw_rate(state) * (seconds - SUBSTEP_SECONDS) / 2)
+            state = self._later(state, seconds)
+
+    def _later(self, state: Any, seconds: float) -> Any:
+        """The state after some simulated time, in which the last motion must not be refused."""
+        if self.options.is_stepped:
+            self._client.simContinueForTime(seconds)
+            self._wait_for_pause()
+            later = self._state()
+        else:
+            end = state.timestamp + seconds * 1e9
+            later = self._wait_until(lambda now: now.timestamp >= end, seconds, "fly a step")
+        self._check_motion()
+        return later
+
+    def _set(self, speed: float, turn: float, right: float = 0.0) -> None:
+        """Send a set-point, `right` radians to the right of the heading; AirSim turns clockwise, in degrees."""
         types, config = self._module, self.config
         down = to_ned((0.0, 0.0, config.altitude), self._origin)[2]
-        self._client.moveByVelocityZBodyFrameAsync(
-            speed, 0.0, down, config.step_seconds + HOLD_S, types.DrivetrainType.MaxDegreeOfFreedom,
+        self._motion = self._client.moveByVelocityZBodyFrameAsync(
+            speed * math.cos(right), speed * math.sin(right), down,
+            config.step_seconds + HOLD_S, types.DrivetrainType.MaxDegreeOfFreedom,
             types.YawMode(True, -math.degrees(turn)), self.options.vehicle,
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from pvn.airsim.frames import Vector, from_ned, swap_yaw, to_ned
 from pvn.airsim.motions import Course, Motion, Turn
 from pvn.airsim.service import Service
 from pvn.airsim.values import number, vector_of
+from pvn.airsim.world import inside
 
 TAKEOFF_M, TAKEOFF_SPEED = 3.0, 1.0
 HOME_SPEED = 2.0
@@ -46,21 +47,13 @@ def _fly(service: Service, name: str, motion: Motion) -> asyncio.Future[bool]:
     return future
 
 
-def _turn(yaw_mode: Any, heading: tuple[float, float] | None = None) -> Turn:
-    """The turn of a YawMode; heading: north and east of the way flown, for a drive train that looks ahead."""
+def _turn(yaw_mode: Any, drivetrain: Any) -> Turn:
+    """The turn of a YawMode, whose angle a drive train that looks ahead counts from where it flies."""
     mode = yaw_mode if isinstance(yaw_mode, dict) else {}
     value = math.radians(number(mode.get("yaw_or_rate", 0.0), "yaw_or_rate"))
     if mode.get("is_rate", True):
         return motions.at_rate(-value)
-    if heading is not None:
-        if math.hypot(*heading) < 0.1:
-            return motions.at_rate(0.0)
-        value += math.atan2(heading[1], heading[0])
-    return motions.to_heading(swap_yaw(value))
-
-
-def _ahead(drivetrain: Any, north: float, east: float) -> tuple[float, float] | None:
-    return (north, east) if drivetrain == FORWARD_ONLY else None
+    return motions.ahead(-value) if drivetrain == FORWARD_ONLY else motions.to_heading(swap_yaw(value))
 
 
 def takeoff(service: Service, timeout_sec: Any = 20, vehicle_name: str = "") -> Awaitable[bool]:
@@ -115,8 +108,8 @@ def moveByVelocity(
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity, NED, for a time."""
     north, east, down = number(vx, "vx"), number(vy, "vy"), number(vz, "vz")
-    course = Course(velocity=(east, north), is_body=False, climb=-down)
-    return _by_velocity(service, "moveByVelocity", course, duration, _turn(yaw_mode, _ahead(drivetrain, north, east)))
+    course = Course(velocity=(east, north), climb=-down)
+    return _by_velocity(service, "moveByVelocity", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def moveByVelocityZ(
@@ -126,29 +119,36 @@ def moveByVelocityZ(
     """Hold a velocity to the north and east, and a height, for a time."""
     north, east = number(vx, "vx"), number(vy, "vy")
     altitude = from_ned((0.0, 0.0, number(z, "z")))[2]
-    course = Course(velocity=(east, north), is_body=False, altitude=altitude)
-    return _by_velocity(service, "moveByVelocityZ", course, duration, _turn(yaw_mode, _ahead(drivetrain, north, east)))
+    course = Course(velocity=(east, north), altitude=altitude)
+    return _by_velocity(service, "moveByVelocityZ", course, duration, _turn(yaw_mode, drivetrain))
+
+
+def _east_north(service: Service, forward: float, right: float) -> tuple[float, float]:
+    """The velocity, m/s, of one along the heading of this moment: AirSim looks at the heading once."""
+    yaw = service.world.vehicle.yaw
+    ahead, aside = (math.cos(yaw), math.sin(yaw)), (math.sin(yaw), -math.cos(yaw))
+    return forward * ahead[0] + right * aside[0], forward * ahead[1] + right * aside[1]
 
 
 def moveByVelocityBodyFrame(
     service: Service, vx: Any, vy: Any, vz: Any, duration: Any, drivetrain: Any = 0, yaw_mode: Any = None,
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
-    """Hold a velocity forward, to the right and down, along the heading at each moment, for a time."""
+    """Hold a velocity for a time: forward, to the right and down as the vehicle heads when it begins."""
     forward, right, down = number(vx, "vx"), number(vy, "vy"), number(vz, "vz")
-    course = Course(velocity=(forward, -right), is_body=True, climb=-down)
-    return _by_velocity(service, "moveByVelocityBodyFrame", course, duration, _turn(yaw_mode))
+    course = Course(velocity=_east_north(service, forward, right), climb=-down)
+    return _by_velocity(service, "moveByVelocityBodyFrame", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def moveByVelocityZBodyFrame(
     service: Service, vx: Any, vy: Any, z: Any, duration: Any, drivetrain: Any = 0, yaw_mode: Any = None,
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
-    """Hold a velocity forward and to the right, along the heading at each moment, and a height, for a time."""
+    """Hold a velocity, forward and to the right as the vehicle heads when it begins, and a height, for a time."""
     forward, right = number(vx, "vx"), number(vy, "vy")
     altitude = from_ned((0.0, 0.0, number(z, "z")))[2]
-    course = Course(velocity=(forward, -right), is_body=True, altitude=altitude)
-    return _by_velocity(service, "moveByVelocityZBodyFrame", course, duration, _turn(yaw_mode))
+    course = Course(velocity=_east_north(service, forward, right), altitude=altitude)
+    return _by_velocity(service, "moveByVelocityZBodyFrame", course, duration, _turn(yaw_mode, drivetrain))
 
 
 def _along(
@@ -157,12 +157,11 @@ def _along(
     speed = number(velocity, "velocity")
     if speed <= 0:
         raise ValueError(f"velocity: got {speed:g} m/s, expected more than 0")
-    world = service.world
-    points = [from_ned(point) for point in path]
-    east, north = points[0][0] - world.position[0], points[0][1] - world.position[1]
-    turn = _turn(yaw_mode, _ahead(drivetrain, north, east))
-    motion = motions.along(points, speed, turn, number(timeout_sec, "timeout_sec"), world.vehicle)
-    return _fly(service, name, motion)
+    if drivetrain == FORWARD_ONLY and (not isinstance(yaw_mode, dict) or yaw_mode.get("is_rate", True)):
+        raise ValueError(f"{name}: got a yaw rate for ForwardOnly, expected an angle; pass yaw_mode=YawMode(False, 0)")
+    points = [inside(point) for point in path]
+    turn, timeout = _turn(yaw_mode, drivetrain), number(timeout_sec, "timeout_sec")
+    return _fly(service, name, motions.along(points, speed, turn, timeout, service.world.vehicle))
 
 
 def moveToPosition(
@@ -208,5 +207,5 @@ def rotateToYaw(
 def rotateByYawRate(service: Service, yaw_rate: Any, duration: Any, vehicle_name: str = "") -> Awaitable[bool]:
     """Turn at a rate, degrees a second clockwise, for a time."""
     rate = -math.radians(number(yaw_rate, "yaw_rate"))
-    course = Course(velocity=(0.0, 0.0), is_body=True, climb=0.0)
+    course = Course(velocity=(0.0, 0.0), climb=0.0)
     return _by_velocity(service, "rotateByYawRate", course, duration, motions.at_rate(rate))

@@ -17,7 +17,9 @@ MAX_CLIMB = 5.0  # m/s
 MAX_YAW_RATE = math.radians(120.0)
 APPROACH = 1.2  # 1/s: near its target the drone flies no faster than this times the distance
 ARRIVED_M, ARRIVED_SPEED = 0.1, 0.3
+STRAIGHT = 0.9  # cosine of the turn up to which a path goes on straight
 TURN_GAIN = 2.0  # 1/s
+SHORT_WAY = 0.5  # metres or m/s: below it, as in AirSim, a way does not tell where to look
 ON_THE_GROUND_M = 0.02
 
 
@@ -40,9 +42,7 @@ class Setpoint:
     """What the quadcopter's controller is to hold."""
 
     velocity: tuple[float, float] = (0.0, 0.0)
-    """m/s; east and north, or forward and left."""
-    is_body: bool = True
-    """Whether the velocity is forward and left of the heading at each moment."""
+    """m/s, east and north."""
     yaw_rate: float = 0.0
     """rad/s, left is positive."""
     altitude: float = LOWEST
@@ -52,7 +52,10 @@ class Setpoint:
 Motion = Callable[[Vehicle], tuple[Setpoint, bool | None]]
 """What to do now, and whether it has succeeded (True), failed (False) or goes on (None)."""
 
-Turn = Callable[[Vehicle], float]
+Way = tuple[float, float]
+"""Where the drone flies, east and north: a velocity, or what is left to the next point."""
+
+Turn = Callable[[Vehicle, Way], float]
 """The yaw rate to hold now, rad/s."""
 
 
@@ -63,12 +66,23 @@ def _limited(value: float, most: float) -> float:
 def at_rate(rate: float) -> Turn:
     """Turn at a rate, rad/s."""
     limited = _limited(rate, MAX_YAW_RATE)
-    return lambda vehicle: limited
+    return lambda vehicle, way: limited
 
 
 def to_heading(yaw: float) -> Turn:
     """Turn to a heading and keep it."""
-    return lambda vehicle: _limited(TURN_GAIN * wrap(yaw - vehicle.yaw), MAX_YAW_RATE)
+    return lambda vehicle, way: _limited(TURN_GAIN * wrap(yaw - vehicle.yaw), MAX_YAW_RATE)
+
+
+def ahead(left: float) -> Turn:
+    """Look `left` radians to the left of where the drone flies at each moment."""
+
+    def turn(vehicle: Vehicle, way: Way) -> float:
+        if math.hypot(*way) < SHORT_WAY:
+            return 0.0
+        return to_heading(math.atan2(way[1], way[0]) + left)(vehicle, way)
+
+    return turn
 
 
 def _climb_lead(airframe: Airframe) -> float:
@@ -100,8 +114,7 @@ class Course:
     """A velocity to hold."""
 
     velocity: tuple[float, float]
-    """m/s; east and north, or forward and left."""
-    is_body: bool
+    """m/s, east and north."""
     climb: float | None = None
     """m/s; 0 holds the altitude the motion begins at, None another one."""
     altitude: float = 0.0
@@ -118,31 +131,42 @@ def by_velocity(course: Course, turn: Turn, duration_s: float, begin: Vehicle) -
 
     def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
         altitude = _climbing(vehicle, course.climb) if course.climb else held
-        setpoint = Setpoint(velocity, course.is_body, turn(vehicle), altitude)
+        setpoint = Setpoint(velocity, turn(vehicle, velocity), altitude)
         # Half a microsecond of grace: times are sums of many steps.
         return setpoint, True if vehicle.time_s - begin.time_s >= duration_s - 5e-7 else None
 
     return aim
 
 
+def _is_passed(here: Vector, point: Vector, before: Vector, after: Vector, speed: float) -> bool:
+    """Whether a drone on its way to a point may fly on to the one after it.
+
+    It may as soon as flying on to the point would mean slowing down; where the path turns there, only in the second
+    half of the leg, or a small round trip would be over before it began.
+    """
+    off, on = ([b - a for a, b in zip(*ends, strict=True)] for ends in ((here, point), (point, after)))
+    distance, near = math.hypot(*off), speed / APPROACH
+    if sum(a * b for a, b in zip(off, on, strict=True)) <= STRAIGHT * distance * math.hypot(*on):
+        near = min(near, math.dist(before, point) / 2)
+    return distance < max(near, ARRIVED_M)
+
+
 def along(path: Sequence[Vector], speed: float, turn: Turn, timeout_s: float, begin: Vehicle) -> Motion:
     """Fly to each point in turn and arrive at the last; False after `timeout_s`."""
-    remaining = list(path)
+    remaining, before = list(path), begin.position
     speed = _limited(speed, MAX_SPEED)
 
     def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
-        while True:
-            off = [goal - here for goal, here in zip(remaining[0], vehicle.position, strict=True)]
-            distance = math.hypot(*off)
-            # A point on the way is passed as soon as flying on to it would mean slowing down.
-            if len(remaining) == 1 or APPROACH * distance > speed:
-                break
-            remaining.pop(0)
+        nonlocal before
+        while len(remaining) > 1 and _is_passed(vehicle.position, remaining[0], before, remaining[1], speed):
+            before = remaining.pop(0)
+        east, north, up = (goal - here for goal, here in zip(remaining[0], vehicle.position, strict=True))
+        distance = math.hypot(east, north, up)
         pace = min(speed, APPROACH * distance) / max(distance, 1e-9)
-        altitude = _climbing(vehicle, off[2] * pace)
+        altitude = _climbing(vehicle, up * pace)
         has_arrived = distance < ARRIVED_M and math.hypot(*vehicle.velocity) < ARRIVED_SPEED
         is_late = vehicle.time_s - begin.time_s >= timeout_s
-        setpoint = Setpoint((off[0] * pace, off[1] * pace), False, turn(vehicle), altitude)
+        setpoint = Setpoint((east * pace, north * pace), turn(vehicle, (east, north)), altitude)
         return setpoint, True if has_arrived else (False if is_late else None)
 
     return aim
@@ -155,7 +179,9 @@ def rotate_to(yaw: float, margin: float, timeout_s: float, begin: Vehicle) -> Mo
     def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
         is_there = abs(wrap(yaw - vehicle.yaw)) <= margin
         is_late = vehicle.time_s - begin.time_s >= timeout_s
-        return Setpoint(yaw_rate=turn(vehicle), altitude=altitude), True if is_there else (False if is_late else None)
+        return Setpoint(yaw_rate=turn(vehicle, (0.0, 0.0)), altitude=altitude), True if is_there else (
+            False if is_late else None
+        )
 
     return aim
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -97,18 +98,31 @@ class Server:
         return server, asyncio.ensure_future(self._service.run_clock())
 
 
+def _cannot_listen(host: str, port: int, error: OSError) -> ValueError:
+    """What the user can mend: errors of the port have numbers of their own, all others are the host's."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            advice = "; is another AirSim running? Choose another --port"
+        case errno.EACCES:
+            advice = f"; ports such as {port} are the system's, choose a --port from 1024 to 65535"
+        case _:
+            advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all it has"
+    return ValueError(f"cannot listen on {host}:{port} ({error.strerror or error}){advice}")
+
+
 async def serve(service: Service, host: str, port: int, ready: Callable[[int], None]) -> None:
     """Answer until cancelled; ready(port) is called when clients may come."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 takes a free one")
     try:
         server, clock = await Server(service).listen(host, port)
     except OSError as error:
-        raise ValueError(
-            f"cannot listen on {host}:{port} ({error.strerror}); is another AirSim running? Choose another --port"
-        ) from None
+        raise _cannot_listen(host, port, error) from None
     try:
-        async with server:
-            ready(server.sockets[0].getsockname()[1])
-            await clock  # for ever; if it fails, so do we
+        ready(server.sockets[0].getsockname()[1])
+        await clock  # for ever; if it fails, so do we
     finally:
+        # Clients that are still here are not waited for, as `async with` would from Python 3.12 on.
+        server.close()
         clock.cancel()
         service.close()

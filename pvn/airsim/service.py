@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pvn.airsim import motions
 from pvn.airsim.frames import Quaternion, Vector, multiply, pitched
 from pvn.airsim.images import Asked, Eye, camera_row, encoded
 from pvn.airsim.world import TICK_SECONDS, World
@@ -60,6 +61,16 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """The names; a class's second landmark is Barrel_2."""
     counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
     return [name if count == 1 else f"{name}_{count}" for name, count in zip(names, counts, strict=True)]
+
+
+def compile_kernels(eye: Eye, camera: Camera) -> None:
+    """Fly and see a little in a world of its own, so that no client waits while that is compiled."""
+    world = World()
+    world.start(motions.hover(world.position[2]))
+    world.tick()
+    row = camera_row(world.position, world.rotation, camera)
+    eye.picture(row, camera)
+    eye.measure(row[None], camera)
 
 
 class Service:

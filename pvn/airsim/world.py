@@ -43,6 +43,17 @@ def _ignore(result: bool) -> None:
     """Nobody waits."""
 
 
+def inside(position_ned: Vector) -> Vector:
+    """The place in the field, metres, of an NED position; refuses those that no drone can get to."""
+    x, y, z = from_ned(position_ned)
+    if not (all(WEST_LIMIT <= one <= EAST_LIMIT for one in (x, y)) and LOWEST - 1e-6 <= z <= HIGHEST):
+        raise ValueError(
+            f"position: got {position_ned}, which is ({x:g}, {y:g}, {z:g}) in the field, expected x and y in "
+            f"{WEST_LIMIT:g} to {EAST_LIMIT:g} m and z in {LOWEST:g} to {HIGHEST:g} m"
+        )
+    return x, y, z
+
+
 class World:
     """A vehicle, its clock and what it is doing. Nothing here knows of clients, threads or wall time."""
 
@@ -124,13 +135,7 @@ class World:
 
     def place(self, position_ned: Vector, rotation_ned: Quaternion) -> None:
         """Hover somewhere else at once, level; on the ground if it is there."""
-        x, y, z = from_ned(position_ned)
-        inside = all(WEST_LIMIT <= one <= EAST_LIMIT for one in (x, y)) and LOWEST - 1e-6 <= z <= HIGHEST
-        if not inside:
-            raise ValueError(
-                f"position: got {position_ned}, which is ({x:g}, {y:g}, {z:g}) in the field, expected x and y in "
-                f"{WEST_LIMIT:g} to {EAST_LIMIT:g} m and z in {LOWEST:g} to {HIGHEST:g} m"
-            )
+        x, y, z = inside(position_ned)
         level = turned(angles(swap_rotation(rotation_ned))[2])
         self._finish(False)
         self.is_landed = z < LOWEST + motions.ON_THE_GROUND_M
@@ -158,13 +163,10 @@ class World:
         done(result)
 
     def _hold(self, setpoint: Setpoint) -> None:
-        forward, left = setpoint.velocity
-        if not setpoint.is_body:
-            yaw = angles(self.rotation)[2]
-            east, north = setpoint.velocity
-            forward = east * math.cos(yaw) + north * math.sin(yaw)
-            left = north * math.cos(yaw) - east * math.sin(yaw)
-        self._wanted[SPEED], self._wanted[LEFT_SPEED] = forward, left
+        yaw = angles(self.rotation)[2]
+        east, north = setpoint.velocity
+        self._wanted[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
+        self._wanted[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
         self._wanted[YAW_RATE], self._wanted[ALTITUDE] = setpoint.yaw_rate, setpoint.altitude
 
     def tick(self) -> None:
@@ -173,9 +175,10 @@ class World:
         if self.is_landed:
             return
         setpoint, _ = self._motion(self.vehicle)
-        self._hold(setpoint)
         before = self.velocity
-        cpu.advance(self._state, self._setpoints, self.airframe, SUBSTEPS)
+        for _ in range(SUBSTEPS):  # the controller wants speeds along the heading, which each of them changes
+            self._hold(setpoint)
+            cpu.advance(self._state, self._setpoints, self.airframe, 1)
         x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(self.velocity, before, strict=True))
         self.acceleration = (x, y, z)
         _, result = self._motion(self.vehicle)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +22,8 @@ Pilot = Literal["pvn", "gsmn", "chaplot", "oracle", "stop", "average"]
 
 
 MOST_WORDS = 100
+_OURS = ("seed", "segment", "corpus", "file", "start", "device", "quality", "save")
+"""Options of flights in our own world, on the device where it is simulated."""
 _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 
 
@@ -101,7 +103,22 @@ class Fly:
     stepped: bool = False
     """Pause that world while the agent thinks, so that slow machines see the same flight."""
 
+    def _check_world(self) -> None:
+        """Refuse options that would be ignored in the world that was chosen."""
+        if self.simulator is None:
+            if self.stepped:
+                raise ValueError("stepped: got no other world to pause, expected --simulator airsim://HOST:PORT")
+            return
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name in _OURS and value != option.default:
+                raise ValueError(
+                    f"{option.name}: got {value!r} beside --simulator, whose world has its own field, start and "
+                    f"pictures, and sends them to the CPU; leave --{option.name} out, or --simulator"
+                )
+
     def _check(self) -> None:
+        self._check_world()
         if self.instruction is not None and self.pilot not in ("pvn", "gsmn", "chaplot"):
             raise ValueError(
                 f"pilot: got {self.pilot!r}, expected pvn, gsmn or chaplot: the others do not read instructions"
@@ -144,17 +161,19 @@ class Fly:
     def run(self) -> None:
         """Fly, draw, and say what happened."""
         from pvn.app.tables import print_flights
+        from pvn.evaluation.systems import System
         from pvn.simulator.simulator import SimulatorConfig
 
         self._check()
         policy = _pilot(self.pilot, self.weights, self.device)
         if self.instruction is not None:
             _check_words(self.instruction, policy)
+        config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
         if self.simulator is not None:
-            fly_over_airsim(self.simulator, self.instruction, policy, self.out, is_stepped=self.stepped)
+            system = System(self.pilot, policy, config, self.pilot)
+            fly_over_airsim(self.simulator, self.instruction, system, self.out, is_stepped=self.stepped)
             return
         tasks = self._tasks()
-        config = SimulatorConfig(quality=self.quality, camera=_camera(policy))
         log, paths = (self._draw if self.save is None else self._record)(policy, config, tasks)
         print_flights(f"{self.pilot} in field {self.seed}", tasks, log, has_goals=self.instruction is None)
         for path in paths:

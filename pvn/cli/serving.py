@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from tyro.conf import Positional
@@ -13,6 +13,7 @@ from pvn.cli.options import needing
 
 if TYPE_CHECKING:
     from pvn.corpus.flight import FlightLog
+    from pvn.evaluation.systems import System
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class Serve:
         with needing("airsim"):
             from pvn.airsim.server import serve
         from pvn.airsim.images import Eye
-        from pvn.airsim.service import Service, ServiceConfig
+        from pvn.airsim.service import Service, ServiceConfig, compile_kernels
         from pvn.corpus.meadow import sample_paragraph
         from pvn.geometry import Camera
         from pvn.world.lani import read_layout
@@ -64,6 +65,7 @@ class Serve:
             print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; end with Ctrl-C", flush=True)
 
         with suppress(KeyboardInterrupt):  # which is how it ends
+            compile_kernels(eye, camera)
             asyncio.run(serve(Service(eye, config), self.host, self.port, tell))
 
 
@@ -96,15 +98,13 @@ def _write_log(path: Path, instruction: str, log: FlightLog) -> None:
     print(f"flight log: {path}")
 
 
-def fly_over_airsim(url: str, instruction: str | None, policy: Any, out: Path, *, is_stepped: bool) -> None:
-    """Fly one instruction in an AirSim world; what was flown is kept, however the flight ends."""
+def fly_over_airsim(url: str, instruction: str | None, system: System, out: Path, *, is_stepped: bool) -> None:
+    """Fly one instruction in an AirSim world; however the flight ends, the drone hovers, and what was flown is kept."""
     import numpy as np
 
     from pvn.airsim.field import AirSimField, AirSimOptions
     from pvn.app.tables import print_flights
     from pvn.corpus.flight import fly
-    from pvn.model.pvn import PVN
-    from pvn.simulator.simulator import SimulatorConfig
     from pvn.world.task import Task
 
     host, port, vehicle, camera = _address(url)
@@ -113,19 +113,15 @@ def fly_over_airsim(url: str, instruction: str | None, policy: Any, out: Path, *
             'instruction: got none, expected one, such as "go to the tree": another world has no sentences of its own'
         )
     words = " ".join(instruction.split())
-    config = SimulatorConfig(camera=policy.visitation.config.camera) if isinstance(policy, PVN) else SimulatorConfig()
     options = AirSimOptions(vehicle=vehicle, camera=camera, is_stepped=is_stepped)
-    field = AirSimField(host, port, config=config, options=options)
-    try:
-        start = field.take_off()
-        task = Task(field.layouts[0], start, np.array([start[:2], start[:2]]), words)
-        log = fly(field, [task], policy)
-        field.hover()
-        print_flights(f"pvn at {url}", [task], log, has_goals=False)
-    except KeyboardInterrupt:
-        field.hover()
-        raise
-    finally:
-        flown = field.log()
-        if flown is not None:
-            _write_log(out / "flight_airsim.json", words, flown)
+    with AirSimField(host, port, config=system.config, options=options) as field:
+        try:
+            start = field.take_off()
+            task = Task(field.layouts[0], start, np.array([start[:2], start[:2]]), words)
+            log = fly(field, [task], system.policy)
+        finally:
+            field.hover()
+            flown = field.log()
+            if flown is not None:
+                _write_log(out / "flight_airsim.json", words, flown)
+    print_flights(f"{system.name} at {url}", [task], log, has_goals=False)
