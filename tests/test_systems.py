@@ -1,10 +1,13 @@
 """Systems of the results table: ablations leave out what they say, and the changed worlds are changed."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+import pvn
 from pvn import presets
 from pvn.corpus.alignment import align
 from pvn.corpus.banks import bundled_banks
@@ -122,3 +125,20 @@ def test_a_system_without_weights_says_how_to_get_them(tmp_path):
     with pytest.raises(FileNotFoundError, match="pvn train --system pvn-no-aux"):
         make_system("pvn-no-aux", runs=tmp_path)
     assert "pvn-no-aux" in TRAINED
+
+
+def test_a_folder_without_runs_is_refused_and_one_with_others_leaves_the_rest_to_the_package(tmp_path):
+    shipped = Path(pvn.__file__).parent / "weights"
+    run = tmp_path / "smoke"
+    run.mkdir()
+    for suffix in (".safetensors", ".json"):
+        shutil.copy(shipped / f"gsmn{suffix}", run / f"agent{suffix}")
+    for name in ("pvn", "pvn-half-height"):
+        with pytest.raises(ValueError, match=r"smoke, which holds no runs.*smoke/pvn/agent\.safetensors.*--weights"):
+            make_system(name, runs=run)  # the run itself, not the folder it is in
+    with pytest.raises(ValueError, match="nowhere, which holds no runs"):
+        make_system("gsmn", runs=tmp_path / "nowhere")
+    assert make_system("oracle", runs=run).name == "oracle"
+    run.rename(tmp_path / "gsmn")
+    assert make_system("gsmn", runs=tmp_path).mark == make_system("gsmn").mark
+    assert make_system("pvn", runs=tmp_path).mark == make_system("pvn").mark
