@@ -4,6 +4,7 @@ import itertools
 import re
 import shlex
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from pvn.app.figures import FLOWN, GOAL, SHOWN, START
 from pvn.app.saving import paper_paths
 from pvn.app.views import EXPECTED_GOAL, EXPECTED_PATH
 from pvn.cli import main
+from pvn.corpus.store import read_corpus, write_corpus
 from pvn.world.layout import Layout
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear red, green and blue.
@@ -102,6 +104,8 @@ def drawn(tmp_path_factory):
     """A folder with one figure of each kind, drawn by the verbs from a small corpus and from random fields."""
     folder = tmp_path_factory.mktemp("figures")
     main(shlex.split(f"corpus make --size 40 --out {folder / 'corpus'} --processes 1"))
+    whole = read_corpus(folder / "corpus")
+    write_corpus(replace(whole, splits={"train": whole["train"]}), folder / "training")
     main(shlex.split(f"figure evolution --corpus {folder / 'corpus'} --segments 1-0 --out {folder / 'evolution.pdf'}"))
     main(shlex.split(f"figure gallery --corpus {folder / 'corpus'} --count 5 --seed 2 --out {folder / 'gallery'}"))
     main(shlex.split(f"figure maps --seed 3 --steps 2 --out {folder / 'maps.png'}"))
@@ -164,7 +168,9 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
     ("command", "message"),
     [
         ("evolution --corpus {corpus} --segments 1-99", "segment: got '1-99', expected an environment and a place"),
-        ("evolution --corpus {corpus} --split test --segments 1-0", "segment: got '1-0'"),
+        ("gallery --corpus {training}", "split: got 'dev', of which {training} has none, expected train"),
+        ("evolution --corpus {training} --split test", "split: got 'test'"),
+        ("gallery --corpus {training} --segments 0-99", "segment: got '0-99'"),
         ("evolution --segments 1-0", "without a corpus, expected --corpus DIR"),
         ("evolution --corpus {corpus} --file field.json", "expected one of them; drop --file or --corpus"),
         ("evolution --corpus nowhere", "no corpus in nowhere"),
@@ -183,10 +189,18 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
 )
 def test_what_a_user_can_mend_is_said_in_one_line(command, message, drawn, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    corpora = {"corpus": drawn / "corpus", "training": drawn / "training"}
     with pytest.raises(SystemExit) as error:
-        main(["figure", *shlex.split(command.format(corpus=drawn / "corpus"))])
-    assert error.value.code == 2 and message in capsys.readouterr().err
+        main(["figure", *shlex.split(command.format(**corpora))])
+    assert error.value.code == 2 and message.format(**corpora) in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
+
+
+def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(drawn, tmp_path, capsys):
+    name = read_corpus(drawn / "training")["train"][0].id
+    out = tmp_path / "named"
+    main(shlex.split(f"figure gallery --corpus {drawn / 'training'} --segments {name} --system oracle --out {out}"))
+    assert "1 of 1 reached their goals" in capsys.readouterr().out
 
 
 def test_both_files_are_named_whichever_is_asked_for():
