@@ -21,15 +21,25 @@ from pvn.app.evolution import (
     PAGE_INCHES,
     REACHED,
     TRAJECTORY_COLOUR,
+    Flown,
+    draw_evolutions,
+    draw_gallery,
     field_from_above,
     paint_components,
     spread,
 )
-from pvn.app.figures import FLOWN, GOAL, SHOWN, START
+from pvn.app.figures import FLOWN, GOAL, SHOWN, START, draw_flight
+from pvn.app.film import write_film
+from pvn.app.flight_maps import draw_maps
+from pvn.app.recorded import fly_and_record
 from pvn.app.saving import paper_paths
+from pvn.app.segments import draw_segment, draw_segments
+from pvn.app.summary_figure import draw_summary
 from pvn.app.views import EXPECTED_GOAL, EXPECTED_PATH
 from pvn.cli import main
+from pvn.corpus.meadow import sample_paragraph
 from pvn.corpus.store import read_corpus, write_corpus
+from pvn.evaluation.systems import make_system
 from pvn.world.layout import Layout
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear red, green and blue.
@@ -162,6 +172,45 @@ def test_your_own_words_are_flown_from_one_start_and_have_no_goal(tmp_path, caps
 def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
     main(shlex.split(f"figure gallery --seed 3 --count 2 --system oracle --out {tmp_path / 'oracle.pdf'}"))
     assert "oracle: 2 of 2 reached their goals" in capsys.readouterr().out
+
+
+PRICED = "pay $_$ at the well"
+"""Between dollar signs, what is no formula."""
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """A segment and its first steps, by a pilot who was told something with dollar signs in it."""
+    segment = sample_paragraph(3)[1]
+    task = replace(segment.task, instruction=PRICED)
+    return replace(segment, task=task), fly_and_record(make_system("pvn"), task, horizon=2)
+
+
+def draw_flown(path, segment, recorded):
+    frames = np.stack([moment.image for moment in recorded.moments])[None]
+    draw_flight(path, recorded.task, recorded.log, frames, 0)
+
+
+DRAWINGS = {
+    "flight": draw_flown,
+    "evolution": lambda path, segment, recorded: draw_evolutions(path, [recorded]),
+    "gallery": lambda path, segment, recorded: draw_gallery(
+        path, [Flown(segment.task, recorded.flown_world[:, :2], has_stopped=False)]
+    ),
+    "maps": lambda path, segment, recorded: draw_maps(path, recorded),
+    "summary": lambda path, segment, recorded: draw_summary(path, recorded),
+    "film": lambda path, segment, recorded: write_film(
+        replace(recorded, moments=recorded.moments[:1]), path.with_suffix(".gif")
+    ),
+    "segment": lambda path, segment, recorded: draw_segment(path, segment),
+    "segments": lambda path, segment, recorded: draw_segments(path, [segment]),
+}
+
+
+@pytest.mark.parametrize("what", DRAWINGS)
+def test_dollar_signs_are_drawn_as_they_were_typed(what, priced, tmp_path):
+    DRAWINGS[what](tmp_path / "drawn.png", *priced)
+    assert any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,6 @@ def draw_summary(path: Path, recorded: Recorded) -> None:
     _draw_curves(curves, recorded)
     words = outcome(recorded.distance, len(recorded.moments), recorded.has_stopped)
     verdict = "" if recorded.is_success is None else " (success)" if recorded.is_success else " (failure)"
-    figure.suptitle(
-        textwrap.fill(f"“{recorded.task.instruction}”   {recorded.system} {words}{verdict}", 120), fontsize=13
-    )
+    told = textwrap.fill(f"“{recorded.task.instruction}”   {recorded.system} {words}{verdict}", 120)
+    figure.suptitle(told, fontsize=13, parse_math=False)
     save_figure(figure, path)
