@@ -33,7 +33,7 @@ from pvn.app.demo.flight import Flight, between
 from pvn.app.demo.gltf import to_glb
 from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
 from pvn.app.demo.visitor import House, Visitor
-from pvn.app.meshes import class_mesh, fence_mesh, solid_mesh
+from pvn.app.meshes import class_mesh, fence_mesh, landmark_mesh, solid_mesh
 from pvn.app.recorded import fly_and_record
 from pvn.cli import main
 from pvn.corpus.banks import bundled_banks
@@ -43,7 +43,7 @@ from pvn.corpus.store import write_corpus
 from pvn.evaluation.systems import make_system
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.solids import box, surface_points
 
 GROUND = random_ground(3)
@@ -456,6 +456,15 @@ def test_the_menus_say_who_flies_what_and_rest_while_the_drone_flies(page):
     for state in ("flying", "replaying", "flying", "choosing"):
         page.show_state(state, 2)
         assert page._pilot.disabled == page._segment.disabled == (state == "flying")
+
+
+def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(page):
+    kind = LANDMARK_CLASSES["Windmill"]
+    marks = [Landmark("Windmill", 10.0 + 25 * place, 25.0, kind.radius * scale) for place, scale in enumerate((0.5, 2))]
+    page.stage.show_field(Layout(tuple(marks)))
+    for mark, label in zip(marks, page.stage._labels, strict=True):
+        top = landmark_mesh(mark).corners[:, 2].max()
+        assert label.position[2] == pytest.approx(top + 0.25)  # viser does not scale what hangs on a scaled mesh
 
 
 def test_two_visitors_have_their_own_flights(house):
