@@ -6,12 +6,13 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.app import flight_files
+from pvn.app import flight_files, summary_figure
 from pvn.app.film import HOLD_SECONDS, write_film
 from pvn.app.film_frames import FIELD, FRAMES_PER_STEP, HEIGHT, VIEW, WIDTH, frames
 from pvn.app.flight_files import fly_to_show, save_flight, write_flight
@@ -192,6 +193,21 @@ def test_a_summary_is_drawn_without_maps_too_and_twice_the_same(blind):
     for name in ("one.png", "two.png"):
         draw_summary(Path(name), blind)
     assert imread("one.png").shape[0] > 700 and Path("one.png").read_bytes() == Path("two.png").read_bytes()
+
+
+@pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
+def test_a_summary_shows_above_which_probability_the_pilot_stops(recorded, stop_threshold, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(summary_figure, "save_figure", lambda figure, path: drawn.append(figure))
+    moments = tuple(
+        replace(moment, stop_chance=None if stop_threshold is None else moment.stop_chance)
+        for moment in recorded.moments[:2]
+    )
+    draw_summary(Path("flight.png"), replace(recorded, moments=moments, stop_threshold=stop_threshold))
+    panels = [axis for axis in drawn[0].axes if axis.get_title() == "stop probability"]
+    dotted = [line.get_ydata()[0] for axis in panels for line in axis.lines if line.get_linestyle() == ":"]
+    assert dotted == ([] if stop_threshold is None else [stop_threshold]) and len(panels) == len(dotted)
+    plt.close(drawn[0])
 
 
 @pytest.mark.parametrize(
