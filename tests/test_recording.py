@@ -3,6 +3,7 @@
 import io
 import json
 import shlex
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.app import flight_files, summary_figure
+from pvn.app import film, flight_files, summary_figure
 from pvn.app.film import HOLD_SECONDS, write_film
 from pvn.app.film_frames import FIELD, FRAMES_PER_STEP, HEIGHT, VIEW, WIDTH, frames
 from pvn.app.flight_files import fly_to_show, save_flight, write_flight
@@ -177,6 +178,30 @@ def test_films_for_pages_are_small_and_go_round(recorded, suffix):
     with Image.open(f"flight{suffix}") as film:
         assert film.n_frames >= 3 and film.info.get("loop") == 0
     assert Path(f"flight{suffix}").stat().st_size < 3e5
+
+
+@pytest.mark.parametrize(("suffix", "shown"), [(".webp", [0, 2, 4, 6, 7]), (".gif", [0, 3, 6, 7])])
+def test_films_for_pages_keep_some_frames_and_the_last_and_never_all_of_them(recorded, suffix, shown, monkeypatch):
+    made, most = [], 0
+    scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
+
+    def greys(recorded):
+        nonlocal most
+        for number in range(8):
+            frame = np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8)
+            frame[: HEIGHT // 2] = scale  # the frames of a .gif share a palette: every grey is in each
+            made.append(weakref.ref(frame))
+            most = max(most, sum(each() is not None for each in made))
+            yield frame
+
+    monkeypatch.setattr(film, "frames", greys)
+    write_film(recorded, Path(f"flight{suffix}"))
+    with Image.open(f"flight{suffix}") as written:
+        levels = []
+        for number in range(written.n_frames):
+            written.seek(number)
+            levels.append(round(written.convert("L").getpixel((10, written.height - 10)) / 30))
+    assert levels == shown and most <= 2
 
 
 def test_heat_is_brightest_where_most_is_expected_and_covers_the_ground(recorded):
