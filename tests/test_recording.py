@@ -137,6 +137,14 @@ def test_without_maps_the_rest_is_written(blind):
     assert "/world/ground" in entities and not any("maps" in name or "stop" in name for name in entities)
 
 
+def test_a_field_without_landmarks_is_recorded(blind):
+    pytest.importorskip("rerun")
+    task = replace(TASK, layout=replace(TASK.layout, landmarks=()))
+    write_recording(replace(blind, task=task), Path("flight.rrd"))
+    entities = Rows(Path("flight.rrd")).entities
+    assert "/world/fences" in entities and not {"/world/landmarks", "/world/names"} & entities
+
+
 def test_a_film_plays_in_real_time_and_ends_otherwise_than_it_began(recorded):
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
     some = replace(recorded, moments=recorded.moments[:4])
