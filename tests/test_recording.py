@@ -26,6 +26,7 @@ from pvn.cli import main
 from pvn.corpus.flight import FlightLog, fly, join_logs, simulator_for
 from pvn.corpus.meadow import sample_paragraph
 from pvn.corpus.oracle import Oracle
+from pvn.corpus.store import read_corpus
 from pvn.evaluation.systems import System, make_system
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import SimulatorConfig
@@ -300,16 +301,25 @@ def test_a_pilot_that_does_not_look_is_shown_with_pictures(monkeypatch):
 
 
 @pytest.fixture
-def shorter(monkeypatch, recorded):
-    """Flights of two steps, which are written faster."""
-    short = replace(recorded, moments=recorded.moments[:2])
-    monkeypatch.setattr(flight_files, "fly_and_record", lambda *all_of_it, **rest: short)
-    return short
+def flown(monkeypatch, recorded):
+    """What was asked for, in flights of two steps, which are written faster: all that were flown so far."""
+    asked = []
+
+    def fly_shortly(system, task, *, has_goal, device):
+        assert device == "cpu"
+        asked.append(replace(recorded, system=system.name, task=task, has_goal=has_goal, moments=recorded.moments[:2]))
+        return asked[-1]
+
+    monkeypatch.setattr(flight_files, "fly_and_record", fly_shortly)
+    return asked
 
 
-def test_fly_saves_recording_film_and_summary_of_every_flight(shorter, capsys):
+def test_fly_saves_recording_film_and_summary_of_every_flight(flown, capsys):
     pytest.importorskip("imageio_ffmpeg")
     run('pvn fly "go to the gorilla" --seed 3 --save saved')
+    (flight,) = flown
+    assert flight.task.instruction == "go to the gorilla" and flight.task.start == sample_paragraph(3)[0].task.start
+    assert flight.system == "pvn" and not flight.has_goal, "no one has flown that before"
     printed = capsys.readouterr().out
     endings = [".rrd", ".mp4", ".png"] if flight_files.has_rerun() else [".mp4", ".png"]
     for ending in endings:
@@ -331,31 +341,35 @@ def bare(monkeypatch):
     monkeypatch.setattr(flight_files, "draw_summary", touch)
 
 
-def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(shorter, bare, capsys):
+def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(flown, bare, capsys):
     run('pvn fly "go to the gorilla" --seed 3 --save saved')
     printed = capsys.readouterr().out
     assert 'rerun is not installed, so no .rrd can be written; pip install "pvn[app]"' in printed
     assert "imageio-ffmpeg is not installed" in printed
     assert [path.name for path in Path("saved").iterdir()] == ["flight_seed3_1.png"]
-    assert save_flight(shorter, Path("other/one.two")) == [Path("other/one.two.png")]
+    assert save_flight(flown[0], Path("other/one.two")) == [Path("other/one.two.png")]
 
 
-def test_evaluate_records_the_first_flights_of_each_system(shorter, bare, capsys):
+def test_evaluate_records_the_first_flights_of_each_system(flown, bare, capsys):
     run("pvn corpus make --size 20 --out corpus --processes 1")
     capsys.readouterr()
-    run("pvn evaluate oracle stop --corpus corpus --split train --limit 3 --record 1 --out results --json")
+    run("pvn evaluate oracle stop --corpus corpus --split train --limit 3 --record 2 --out results --json")
     assert [row["system"] for row in json.loads(capsys.readouterr().out)] == ["oracle", "stop"], "JSON stays JSON"
     names = sorted(path.name for path in Path("results/recordings").iterdir())
-    assert names == ["oracle_train_1.png", "stop_train_1.png"]
+    assert names == ["oracle_train_1.png", "oracle_train_2.png", "stop_train_1.png", "stop_train_2.png"]
+    first = [segment.task.instruction for segment in read_corpus("corpus", ("train",))["train"][:2]]
+    asked = [(flight.system, flight.task.instruction, flight.has_goal) for flight in flown]
+    assert asked == [(system, told, True) for system in ("oracle", "stop") for told in first]
     for value, message in ((-1, "record: got -1"), (4, "expected at most 3")):
         with pytest.raises(SystemExit):
             run(f"pvn evaluate oracle --corpus corpus --split train --limit 3 --record {value} --out results")
         assert message in capsys.readouterr().err
 
 
-def test_show_flight_writes_what_the_ending_says(shorter, capsys):
-    run("pvn show flight --seed 3 --number 2 --out flight.gif")
+def test_show_flight_writes_what_the_ending_says(flown, capsys):
+    run("pvn show flight --seed 3 --number 2 --system gsmn --out flight.gif")
     assert TASK.instruction in capsys.readouterr().out
+    assert [(flight.system, flight.task.start, flight.has_goal) for flight in flown] == [("gsmn", TASK.start, True)]
     assert Path("flight.gif").read_bytes()[:4] == b"GIF8"
 
 
