@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 import weakref
 from dataclasses import replace
@@ -23,14 +24,16 @@ from pvn.app.recording import write_recording
 from pvn.app.summary_figure import draw_summary
 from pvn.app.views import as_bytes, blend_heat, heat, speeds
 from pvn.cli import main
+from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import FlightLog, fly, join_logs, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow import make_meadow, sample_paragraph
 from pvn.corpus.oracle import Oracle
-from pvn.corpus.store import read_corpus
+from pvn.corpus.store import read_corpus, write_corpus
 from pvn.evaluation.systems import System, make_system
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.lani import write_layout
 from pvn.world.layout import Landmark
 from pvn.world.solids import ball, box, cone, surface_points
 
@@ -371,6 +374,29 @@ def test_show_flight_writes_what_the_ending_says(flown, capsys):
     assert TASK.instruction in capsys.readouterr().out
     assert [(flight.system, flight.task.start, flight.has_goal) for flight in flown] == [("gsmn", TASK.start, True)]
     assert Path("flight.gif").read_bytes()[:4] == b"GIF8"
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "title"),
+    [
+        ("--seed 3 --segment 2", "flight_seed3_2", "pvn in field 3"),
+        ("'go on' --seed 3 --segment 2", "flight_seed3_2", "pvn in field 3"),
+        ("--corpus corpus --segment {id} --pilot oracle", "corpus_{id}", "oracle in corpus, segment {id}"),
+        ("--file own.json --seed 3 --segment 2", "own_seed3_2", "pvn in own.json"),
+    ],
+)
+def test_files_and_lines_say_which_segment_was_flown(options, name, title, flown, bare, capsys):
+    write_corpus(make_meadow(bundled_banks(), size=20), Path("corpus"))
+    write_layout(TASK.layout, Path("own.json"))
+    segment = read_corpus("corpus")["test"][1]
+    run(f"pvn fly {options.format(id=segment.id)} --save saved")
+    assert [path.stem for path in Path("saved").iterdir()] == [name.format(id=segment.id)]
+    printed = capsys.readouterr().out
+    assert title.format(id=segment.id) in printed
+    asked_for = segment.id if "corpus" in options else "2"
+    assert re.findall(r"^│ +([\d-]+) │", printed, re.MULTILINE) == [asked_for]
+    if "corpus" in options:
+        assert flown[0].task.instruction == segment.task.instruction
 
 
 @pytest.mark.parametrize(
