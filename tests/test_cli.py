@@ -243,6 +243,30 @@ def test_what_a_user_can_mend_is_said_in_one_line(command, message, capsys):
     assert message in printed and "Traceback" not in printed
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pvn fly",
+        "pvn evaluate pvn --corpus made",
+        "pvn figure gallery",
+        "pvn bench agent",
+        "pvn demo --port 0",
+        "pvn reproduce --out reproduction",
+    ],
+)
+def test_without_a_gpu_every_verb_says_so_in_one_line(command, monkeypatch, capsys):
+    if "demo" in command:
+        pytest.importorskip("viser")
+    if "made" in command:
+        run("pvn corpus make --size 20 --out made --processes 1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # the demo's would outlast this test
+    with pytest.raises(SystemExit) as error:
+        run(f"{command} --device cuda")
+    assert error.value.code == 2
+    assert 'device: got "cuda", but torch sees no CUDA GPU here; use device="cpu"' in capsys.readouterr().err
+
+
 def test_a_corpus_is_made_measured_and_drawn(capsys):
     run("pvn corpus make --size 60 --seed 3 --out made --processes 1")
     assert "60 segments (42 train, 9 dev, 9 test)" in capsys.readouterr().out

@@ -12,6 +12,7 @@ import urllib.request
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,10 +29,11 @@ from pvn.app.demo.choices import (
     remove_landmark,
     retell,
 )
+from pvn.app.demo.flight import Flight, between
 from pvn.app.demo.gltf import to_glb
 from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
 from pvn.app.demo.visitor import House, Visitor
-from pvn.app.meshes import class_mesh, fence_mesh, solid_mesh
+from pvn.app.meshes import class_mesh, fence_mesh, landmark_mesh, solid_mesh
 from pvn.app.recorded import fly_and_record
 from pvn.cli import main
 from pvn.corpus.banks import bundled_banks
@@ -41,7 +43,7 @@ from pvn.corpus.store import write_corpus
 from pvn.evaluation.systems import make_system
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.solids import box, surface_points
 
 GROUND = random_ground(3)
@@ -74,7 +76,10 @@ class Screen:
         self.landed = threading.Event()
 
     def show_choice(self, choice):
-        self.choice = choice
+        self.choice = self.menus = choice
+
+    def show_menus(self, choice):
+        self.menus = choice
 
     def show_state(self, state, num_places):
         self.state, self.num_places = state, num_places
@@ -337,6 +342,129 @@ def test_pressing_too_often_is_refused(house):
     for _ in range(MOST_PRESSES + 1):
         visitor.pick(1)
     assert "wait a moment" in screen.warned[-1] and len(screen.warned) == 1
+
+
+def test_a_pilot_that_is_refused_is_taken_off_the_menu_again(house):
+    visitor, screen = visit(house, speed=1.0)
+    visitor.fly(visitor.choice.instruction)
+    settle(visitor)
+    screen.menus = None  # someone picks another in the menu
+    visitor.pick_pilot("gsmn")
+    settle(visitor)
+    assert "press Stop first" in screen.warned[-1] and screen.menus.pilot == visitor.choice.pilot == "pvn"
+    visitor.leave()
+    visitor, screen = visit(house)
+    for _ in range(MOST_PRESSES):
+        visitor.pick(1)
+    settle(visitor)
+    screen.menus = None
+    visitor.pick_pilot("gsmn")
+    assert "wait a moment" in screen.warned[-1] and screen.menus.pilot == visitor.choice.pilot == "pvn"
+
+
+def test_what_is_typed_while_flying_is_kept_for_the_next_flight(house):
+    visitor, screen = visit(house, speed=1.0)
+    flown = visitor.choice.instruction
+    screen.landed.clear()
+    visitor.fly(flown)
+    while not screen.steps:
+        time.sleep(0.01)
+    visitor.tell("go to the")
+    visitor.tell("go to the gorilla")
+    assert visitor.choice.instruction == flown, "it flies on as it was told"
+    visitor.stop()
+    assert screen.landed.wait(10) and visitor.choice.instruction == "go to the gorilla"
+    assert "gorilla" not in screen.commands[-1], "which repeats what was flown"
+    visitor.pick_pilot("gsmn")
+    settle(visitor)
+    assert screen.choice.instruction == "go to the gorilla"
+
+
+def test_a_flight_that_is_over_is_not_lost_by_stop(house):
+    visitor, screen = visit(house)
+    visitor.pick_pilot("oracle")
+    settle(visitor)
+    show_step = screen.show_step
+
+    def stop_at_the_end(shown, moves_slider=True):
+        show_step(shown, moves_slider)
+        if visitor._flight.end_world is not None:
+            visitor.stop()
+
+    screen.show_step = stop_at_the_end
+    fly_to_the_end(visitor, screen)
+    assert screen.said[-1].startswith("**Stopped ") and "You ended" not in screen.said[-1]
+    assert visitor._flight.recorded is not None, "it can be saved"
+
+
+@pytest.mark.parametrize(("speed", "slow"), [(0.0, "step"), (0.5, "drone")])
+def test_what_is_played_again_is_not_drawn_over_what_was_chosen_since(house, speed, slow, monkeypatch):
+    visitor, screen = visit(house)
+    visitor.pick_pilot("oracle")
+    fly_to_the_end(visitor, screen)
+    visitor.set_speed(speed)
+    begun, chosen = threading.Event(), threading.Event()
+
+    def slowly(make):
+        def wait(*all_of_it):
+            begun.set()
+            assert chosen.wait(30)
+            return make(*all_of_it)
+
+        return wait
+
+    if slow == "step":
+        monkeypatch.setattr(Flight, "shown", slowly(Flight.shown))
+    else:
+        monkeypatch.setattr("pvn.app.demo.visitor.between", slowly(between))
+    visitor.play()
+    assert begun.wait(30)
+    visitor.pick(1)
+    settle(visitor)
+    drawn = len(screen.steps), screen.num_moves
+    chosen.set()
+    house.pool.shutdown(wait=True)
+    assert (len(screen.steps), screen.num_moves) == drawn and screen.state == "choosing"
+
+
+class Browser:
+    """What a page knows of a visitor's browser; its widgets and scene are a server's, which is looked at by no one."""
+
+    def __init__(self, server):
+        self.gui, self.scene, self.atomic = server.gui, server.scene, server.atomic
+        self.camera = SimpleNamespace()
+
+
+@pytest.fixture(scope="module")
+def page():
+    pytest.importorskip("viser")
+    from pvn.app.demo.page import Page
+    from pvn.app.demo.server import LocalServer
+
+    server = LocalServer("127.0.0.1", 0, verbose=False)
+    yield Page(Browser(server), has_corpus=False)
+    server.stop()
+
+
+def test_the_menus_say_who_flies_what_and_rest_while_the_drone_flies(page):
+    for place, pilot, name in ((1, "gsmn", "GSMN"), (2, "oracle", "Oracle"), (0, "pvn", "PVN")):
+        page.show_choice(choose(GROUND, place, pilot))
+        assert page._pilot.value == name and page._segment.value.startswith(f"{place + 1}. ")
+    page._pilot.value, page._segment.value = "Chaplot", page._segment.options[3]
+    page.show_menus(choose(GROUND, 1, "pvn"))
+    assert page._pilot.value == "PVN" and page._segment.value.startswith("2. ")
+    for state in ("flying", "replaying", "flying", "choosing"):
+        page.show_state(state, 2)
+        assert page._pilot.disabled == page._segment.disabled == (state == "flying")
+
+
+def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(page):
+    kind = LANDMARK_CLASSES["Windmill"]
+    marks = [Landmark("Windmill", 10.0 + 25 * place, 25.0, kind.radius * scale) for place, scale in enumerate((0.5, 2))]
+    page.stage.show_field(Layout(tuple(marks)))
+    for mark, label in zip(marks, page.stage._labels, strict=True):
+        top = landmark_mesh(mark).corners[:, 2].max()
+        assert label.position[2] == pytest.approx(top + 0.25)  # viser does not scale what hangs on a scaled mesh
 
 
 def test_two_visitors_have_their_own_flights(house):

@@ -169,6 +169,26 @@ def test_a_visitor_drags_a_landmark_types_flies_and_slides_back_in_time(invite, 
     assert (np.abs(after.astype(int) - before).sum(-1) > 60).mean() > 0.01, "another moment looks different"
 
 
+COPIED = """
+    document.addEventListener('copy', () => {window.copied = getSelection().toString()});
+    if (arguments[0]) Object.defineProperty(navigator, 'clipboard', {value: undefined});
+    else navigator.clipboard.writeText = async (text) => {window.copied = text};
+"""
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_the_command_is_copied_from_a_page_over_plain_http_too(invite, is_plain):
+    """Where the page comes neither from this computer nor over https, browsers have no clipboard for it."""
+    guest = invite()
+    guest.wait_for("This is field 3")
+    guest.driver.execute_script(COPIED, is_plain)
+    guest.driver.find_element(By.XPATH, "//div[text()='Share and save']").click()
+    time.sleep(2)  # until it has unfolded
+    guest.press("Copy")
+    guest.wait_for("Copied")
+    assert guest.driver.execute_script("return window.copied").strip() == "pvn fly --seed 3 --segment 1"
+
+
 def test_two_visitors_at_once_see_their_own_flights_and_a_third_is_told(invite, server):
     with ThreadPoolExecutor(2) as pool:
         one, two = pool.map(lambda _: invite(), range(2))

@@ -4,6 +4,7 @@ import itertools
 import re
 import shlex
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +21,25 @@ from pvn.app.evolution import (
     PAGE_INCHES,
     REACHED,
     TRAJECTORY_COLOUR,
+    Flown,
+    draw_evolutions,
+    draw_gallery,
     field_from_above,
     paint_components,
     spread,
 )
-from pvn.app.figures import FLOWN, GOAL, SHOWN, START
+from pvn.app.figures import FLOWN, GOAL, SHOWN, START, draw_flight
+from pvn.app.film import write_film
+from pvn.app.flight_maps import draw_maps
+from pvn.app.recorded import fly_and_record
 from pvn.app.saving import paper_paths
+from pvn.app.segments import draw_segment, draw_segments
+from pvn.app.summary_figure import draw_summary
 from pvn.app.views import EXPECTED_GOAL, EXPECTED_PATH
 from pvn.cli import main
+from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.store import read_corpus, write_corpus
+from pvn.evaluation.systems import make_system
 from pvn.world.layout import Layout
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear red, green and blue.
@@ -102,6 +114,8 @@ def drawn(tmp_path_factory):
     """A folder with one figure of each kind, drawn by the verbs from a small corpus and from random fields."""
     folder = tmp_path_factory.mktemp("figures")
     main(shlex.split(f"corpus make --size 40 --out {folder / 'corpus'} --processes 1"))
+    whole = read_corpus(folder / "corpus")
+    write_corpus(replace(whole, splits={"train": whole["train"]}), folder / "training")
     main(shlex.split(f"figure evolution --corpus {folder / 'corpus'} --segments 1-0 --out {folder / 'evolution.pdf'}"))
     main(shlex.split(f"figure gallery --corpus {folder / 'corpus'} --count 5 --seed 2 --out {folder / 'gallery'}"))
     main(shlex.split(f"figure maps --seed 3 --steps 2 --out {folder / 'maps.png'}"))
@@ -160,11 +174,52 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
     assert "oracle: 2 of 2 reached their goals" in capsys.readouterr().out
 
 
+PRICED = "pay $_$ at the well"
+"""Between dollar signs, what is no formula."""
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """A segment and its first steps, by a pilot who was told something with dollar signs in it."""
+    segment = sample_paragraph(3)[1]
+    task = replace(segment.task, instruction=PRICED)
+    return replace(segment, task=task), fly_and_record(make_system("pvn"), task, horizon=2)
+
+
+def draw_flown(path, segment, recorded):
+    frames = np.stack([moment.image for moment in recorded.moments])[None]
+    draw_flight(path, recorded.task, recorded.log, frames, 0)
+
+
+DRAWINGS = {
+    "flight": draw_flown,
+    "evolution": lambda path, segment, recorded: draw_evolutions(path, [recorded]),
+    "gallery": lambda path, segment, recorded: draw_gallery(
+        path, [Flown(segment.task, recorded.flown_world[:, :2], has_stopped=False)]
+    ),
+    "maps": lambda path, segment, recorded: draw_maps(path, recorded),
+    "summary": lambda path, segment, recorded: draw_summary(path, recorded),
+    "film": lambda path, segment, recorded: write_film(
+        replace(recorded, moments=recorded.moments[:1]), path.with_suffix(".gif")
+    ),
+    "segment": lambda path, segment, recorded: draw_segment(path, segment),
+    "segments": lambda path, segment, recorded: draw_segments(path, [segment]),
+}
+
+
+@pytest.mark.parametrize("what", DRAWINGS)
+def test_dollar_signs_are_drawn_as_they_were_typed(what, priced, tmp_path):
+    DRAWINGS[what](tmp_path / "drawn.png", *priced)
+    assert any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         ("evolution --corpus {corpus} --segments 1-99", "segment: got '1-99', expected an environment and a place"),
-        ("evolution --corpus {corpus} --split test --segments 1-0", "segment: got '1-0'"),
+        ("gallery --corpus {training}", "split: got 'dev', of which {training} has none, expected train"),
+        ("evolution --corpus {training} --split test", "split: got 'test'"),
+        ("gallery --corpus {training} --segments 0-99", "segment: got '0-99'"),
         ("evolution --segments 1-0", "without a corpus, expected --corpus DIR"),
         ("evolution --corpus {corpus} --file field.json", "expected one of them; drop --file or --corpus"),
         ("evolution --corpus nowhere", "no corpus in nowhere"),
@@ -183,10 +238,18 @@ def test_a_systems_gallery_says_how_many_reached_their_goals(tmp_path, capsys):
 )
 def test_what_a_user_can_mend_is_said_in_one_line(command, message, drawn, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    corpora = {"corpus": drawn / "corpus", "training": drawn / "training"}
     with pytest.raises(SystemExit) as error:
-        main(["figure", *shlex.split(command.format(corpus=drawn / "corpus"))])
-    assert error.value.code == 2 and message in capsys.readouterr().err
+        main(["figure", *shlex.split(command.format(**corpora))])
+    assert error.value.code == 2 and message.format(**corpora) in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
+
+
+def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(drawn, tmp_path, capsys):
+    name = read_corpus(drawn / "training")["train"][0].id
+    out = tmp_path / "named"
+    main(shlex.split(f"figure gallery --corpus {drawn / 'training'} --segments {name} --system oracle --out {out}"))
+    assert "1 of 1 reached their goals" in capsys.readouterr().out
 
 
 def test_both_files_are_named_whichever_is_asked_for():

@@ -45,14 +45,24 @@ def test_more_is_known_of_the_ground_as_it_flies_and_nothing_of_the_rest(recorde
 
 
 @pytest.mark.parametrize(
-    ("name", "has_maps", "has_chance"),
-    [("gsmn", True, True), ("chaplot", False, True), ("oracle", False, False), ("pvn-ideal-act", True, True)],
+    ("name", "has_maps", "stop_threshold"),
+    [("gsmn", True, 0.5), ("chaplot", False, 0.5), ("oracle", False, None), ("pvn-ideal-act", True, None)],
 )
-def test_other_pilots_show_what_they_have(name, has_maps, has_chance):
-    moment = fly_and_record(make_system(name), TASK, horizon=2).moments[-1]
-    assert (moment.maps is not None, moment.stop_chance is not None) == (has_maps, has_chance)
+def test_other_pilots_show_what_they_have(name, has_maps, stop_threshold):
+    recorded = fly_and_record(make_system(name), TASK, horizon=2)
+    moment = recorded.moments[-1]
+    assert recorded.stop_threshold == stop_threshold
+    # PVN's own second stage has a chance to stop, but an ideal one flies in its place.
+    assert (moment.maps is not None, moment.stop_chance is not None) == (has_maps, stop_threshold is not None)
     if name == "gsmn":
         assert moment.maps.probability is None and moment.is_planned
+
+
+@pytest.mark.parametrize("name", ["pvn", "gsmn", "chaplot"])
+def test_a_pilot_stops_where_its_chance_is_above_its_threshold(name):
+    recorded = fly_and_record(make_system(name), TASK)
+    is_above = [moment.stop_chance > recorded.stop_threshold for moment in recorded.moments]
+    assert is_above == [False] * (len(is_above) - 1) + [recorded.has_stopped]
 
 
 def test_a_typed_instruction_has_no_goal_to_miss():

@@ -2,16 +2,19 @@
 
 import io
 import json
+import re
 import shlex
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.app import flight_files
+from pvn.app import film, flight_files, summary_figure
 from pvn.app.film import HOLD_SECONDS, write_film
 from pvn.app.film_frames import FIELD, FRAMES_PER_STEP, HEIGHT, VIEW, WIDTH, frames
 from pvn.app.flight_files import fly_to_show, save_flight, write_flight
@@ -21,13 +24,16 @@ from pvn.app.recording import write_recording
 from pvn.app.summary_figure import draw_summary
 from pvn.app.views import as_bytes, blend_heat, heat, speeds
 from pvn.cli import main
+from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import FlightLog, fly, join_logs, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow import make_meadow, sample_paragraph
 from pvn.corpus.oracle import Oracle
+from pvn.corpus.store import read_corpus, write_corpus
 from pvn.evaluation.systems import System, make_system
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.lani import write_layout
 from pvn.world.layout import Landmark
 from pvn.world.solids import ball, box, cone, surface_points
 
@@ -135,6 +141,14 @@ def test_without_maps_the_rest_is_written(blind):
     assert "/world/ground" in entities and not any("maps" in name or "stop" in name for name in entities)
 
 
+def test_a_field_without_landmarks_is_recorded(blind):
+    pytest.importorskip("rerun")
+    task = replace(TASK, layout=replace(TASK.layout, landmarks=()))
+    write_recording(replace(blind, task=task), Path("flight.rrd"))
+    entities = Rows(Path("flight.rrd")).entities
+    assert "/world/fences" in entities and not {"/world/landmarks", "/world/names"} & entities
+
+
 def test_a_film_plays_in_real_time_and_ends_otherwise_than_it_began(recorded):
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
     some = replace(recorded, moments=recorded.moments[:4])
@@ -178,6 +192,30 @@ def test_films_for_pages_are_small_and_go_round(recorded, suffix):
     assert Path(f"flight{suffix}").stat().st_size < 3e5
 
 
+@pytest.mark.parametrize(("suffix", "shown"), [(".webp", [0, 2, 4, 6, 7]), (".gif", [0, 3, 6, 7])])
+def test_films_for_pages_keep_some_frames_and_the_last_and_never_all_of_them(recorded, suffix, shown, monkeypatch):
+    made, most = [], 0
+    scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
+
+    def greys(recorded):
+        nonlocal most
+        for number in range(8):
+            frame = np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8)
+            frame[: HEIGHT // 2] = scale  # the frames of a .gif share a palette: every grey is in each
+            made.append(weakref.ref(frame))
+            most = max(most, sum(each() is not None for each in made))
+            yield frame
+
+    monkeypatch.setattr(film, "frames", greys)
+    write_film(recorded, Path(f"flight{suffix}"))
+    with Image.open(f"flight{suffix}") as written:
+        levels = []
+        for number in range(written.n_frames):
+            written.seek(number)
+            levels.append(round(written.convert("L").getpixel((10, written.height - 10)) / 30))
+    assert levels == shown and most <= 2
+
+
 def test_heat_is_brightest_where_most_is_expected_and_covers_the_ground(recorded):
     maps = recorded.moments[0].maps
     share = heat(maps, TASK.start, 64)
@@ -192,6 +230,21 @@ def test_a_summary_is_drawn_without_maps_too_and_twice_the_same(blind):
     for name in ("one.png", "two.png"):
         draw_summary(Path(name), blind)
     assert imread("one.png").shape[0] > 700 and Path("one.png").read_bytes() == Path("two.png").read_bytes()
+
+
+@pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
+def test_a_summary_shows_above_which_probability_the_pilot_stops(recorded, stop_threshold, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(summary_figure, "save_figure", lambda figure, path: drawn.append(figure))
+    moments = tuple(
+        replace(moment, stop_chance=None if stop_threshold is None else moment.stop_chance)
+        for moment in recorded.moments[:2]
+    )
+    draw_summary(Path("flight.png"), replace(recorded, moments=moments, stop_threshold=stop_threshold))
+    panels = [axis for axis in drawn[0].axes if axis.get_title() == "stop probability"]
+    dotted = [line.get_ydata()[0] for axis in panels for line in axis.lines if line.get_linestyle() == ":"]
+    assert dotted == ([] if stop_threshold is None else [stop_threshold]) and len(panels) == len(dotted)
+    plt.close(drawn[0])
 
 
 @pytest.mark.parametrize(
@@ -251,16 +304,25 @@ def test_a_pilot_that_does_not_look_is_shown_with_pictures(monkeypatch):
 
 
 @pytest.fixture
-def shorter(monkeypatch, recorded):
-    """Flights of two steps, which are written faster."""
-    short = replace(recorded, moments=recorded.moments[:2])
-    monkeypatch.setattr(flight_files, "fly_and_record", lambda *all_of_it, **rest: short)
-    return short
+def flown(monkeypatch, recorded):
+    """What was asked for, in flights of two steps, which are written faster: all that were flown so far."""
+    asked = []
+
+    def fly_shortly(system, task, *, has_goal, device):
+        assert device == "cpu"
+        asked.append(replace(recorded, system=system.name, task=task, has_goal=has_goal, moments=recorded.moments[:2]))
+        return asked[-1]
+
+    monkeypatch.setattr(flight_files, "fly_and_record", fly_shortly)
+    return asked
 
 
-def test_fly_saves_recording_film_and_summary_of_every_flight(shorter, capsys):
+def test_fly_saves_recording_film_and_summary_of_every_flight(flown, capsys):
     pytest.importorskip("imageio_ffmpeg")
     run('pvn fly "go to the gorilla" --seed 3 --save saved')
+    (flight,) = flown
+    assert flight.task.instruction == "go to the gorilla" and flight.task.start == sample_paragraph(3)[0].task.start
+    assert flight.system == "pvn" and not flight.has_goal, "no one has flown that before"
     printed = capsys.readouterr().out
     endings = [".rrd", ".mp4", ".png"] if flight_files.has_rerun() else [".mp4", ".png"]
     for ending in endings:
@@ -282,32 +344,59 @@ def bare(monkeypatch):
     monkeypatch.setattr(flight_files, "draw_summary", touch)
 
 
-def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(shorter, bare, capsys):
+def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(flown, bare, capsys):
     run('pvn fly "go to the gorilla" --seed 3 --save saved')
     printed = capsys.readouterr().out
     assert 'rerun is not installed, so no .rrd can be written; pip install "pvn[app]"' in printed
     assert "imageio-ffmpeg is not installed" in printed
     assert [path.name for path in Path("saved").iterdir()] == ["flight_seed3_1.png"]
-    assert save_flight(shorter, Path("other/one.two")) == [Path("other/one.two.png")]
+    assert save_flight(flown[0], Path("other/one.two")) == [Path("other/one.two.png")]
 
 
-def test_evaluate_records_the_first_flights_of_each_system(shorter, bare, capsys):
+def test_evaluate_records_the_first_flights_of_each_system(flown, bare, capsys):
     run("pvn corpus make --size 20 --out corpus --processes 1")
     capsys.readouterr()
-    run("pvn evaluate oracle stop --corpus corpus --split train --limit 3 --record 1 --out results --json")
+    run("pvn evaluate oracle stop --corpus corpus --split train --limit 3 --record 2 --out results --json")
     assert [row["system"] for row in json.loads(capsys.readouterr().out)] == ["oracle", "stop"], "JSON stays JSON"
     names = sorted(path.name for path in Path("results/recordings").iterdir())
-    assert names == ["oracle_train_1.png", "stop_train_1.png"]
+    assert names == ["oracle_train_1.png", "oracle_train_2.png", "stop_train_1.png", "stop_train_2.png"]
+    first = [segment.task.instruction for segment in read_corpus("corpus", ("train",))["train"][:2]]
+    asked = [(flight.system, flight.task.instruction, flight.has_goal) for flight in flown]
+    assert asked == [(system, told, True) for system in ("oracle", "stop") for told in first]
     for value, message in ((-1, "record: got -1"), (4, "expected at most 3")):
         with pytest.raises(SystemExit):
             run(f"pvn evaluate oracle --corpus corpus --split train --limit 3 --record {value} --out results")
         assert message in capsys.readouterr().err
 
 
-def test_show_flight_writes_what_the_ending_says(shorter, capsys):
-    run("pvn show flight --seed 3 --number 2 --out flight.gif")
+def test_show_flight_writes_what_the_ending_says(flown, capsys):
+    run("pvn show flight --seed 3 --number 2 --system gsmn --out flight.gif")
     assert TASK.instruction in capsys.readouterr().out
+    assert [(flight.system, flight.task.start, flight.has_goal) for flight in flown] == [("gsmn", TASK.start, True)]
     assert Path("flight.gif").read_bytes()[:4] == b"GIF8"
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "title"),
+    [
+        ("--seed 3 --segment 2", "flight_seed3_2", "pvn in field 3"),
+        ("'go on' --seed 3 --segment 2", "flight_seed3_2", "pvn in field 3"),
+        ("--corpus corpus --segment {id} --pilot oracle", "corpus_{id}", "oracle in corpus, segment {id}"),
+        ("--file own.json --seed 3 --segment 2", "own_seed3_2", "pvn in own.json"),
+    ],
+)
+def test_files_and_lines_say_which_segment_was_flown(options, name, title, flown, bare, capsys):
+    write_corpus(make_meadow(bundled_banks(), size=20), Path("corpus"))
+    write_layout(TASK.layout, Path("own.json"))
+    segment = read_corpus("corpus")["test"][1]
+    run(f"pvn fly {options.format(id=segment.id)} --save saved")
+    assert [path.stem for path in Path("saved").iterdir()] == [name.format(id=segment.id)]
+    printed = capsys.readouterr().out
+    assert title.format(id=segment.id) in printed
+    asked_for = segment.id if "corpus" in options else "2"
+    assert re.findall(r"^│ +([\d-]+) │", printed, re.MULTILINE) == [asked_for]
+    if "corpus" in options:
+        assert flown[0].task.instruction == segment.task.instruction
 
 
 @pytest.mark.parametrize(

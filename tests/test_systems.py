@@ -157,3 +157,20 @@ def test_who_can_be_asked_for_the_bound_is_who_flies_by_predictions():
     with pytest.raises(ValueError, match="name only pvn, pvn-no-aux, .*, pvn-half-height, pvn-double-yaw-rate"):
         check_predicts([make_system("pvn-ideal-act")])
     check_predicts([make_system(name) for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate")])
+
+
+def test_a_folder_without_runs_is_refused_and_one_with_others_leaves_the_rest_to_the_package(tmp_path):
+    shipped = Path(pvn.__file__).parent / "weights"
+    run = tmp_path / "smoke"
+    run.mkdir()
+    for suffix in (".safetensors", ".json"):
+        shutil.copy(shipped / f"gsmn{suffix}", run / f"agent{suffix}")
+    for name in ("pvn", "pvn-half-height"):
+        with pytest.raises(ValueError, match=r"smoke, which holds no runs.*smoke/pvn/agent\.safetensors.*--weights"):
+            make_system(name, runs=run)  # the run itself, not the folder it is in
+    with pytest.raises(ValueError, match="nowhere, which holds no runs"):
+        make_system("gsmn", runs=tmp_path / "nowhere")
+    assert make_system("oracle", runs=run).name == "oracle"
+    run.rename(tmp_path / "gsmn")
+    assert make_system("gsmn", runs=tmp_path).mark == make_system("gsmn").mark
+    assert make_system("pvn", runs=tmp_path).mark == make_system("pvn").mark

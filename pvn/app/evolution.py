@@ -140,7 +140,7 @@ def show(axis: Axes, picture: Picture, title: str = "") -> None:
     """A picture (H, W, 3) of the whole field."""
     axis.imshow(picture, extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xticks=[], yticks=[])
-    axis.set_title(title, fontsize=FONT, pad=2.5)
+    axis.set_title(title, fontsize=FONT, pad=2.5, parse_math=False)
 
 
 def draw_drone(axis: Axes, pose_world: Floats) -> None:
@@ -261,7 +261,7 @@ def draw_evolutions(path: Path, flights: Sequence[Recorded]) -> None:
     rows = np.ravel(figure.subfigures(len(flights), 1, height_ratios=heights))  # type: ignore[arg-type]
     for recorded, row, words in zip(flights, rows, lines, strict=True):
         _evolution_row(row.subplots(1, columns), recorded)
-        row.suptitle("\n".join(words), fontsize=LARGE_FONT)
+        row.suptitle("\n".join(words), fontsize=LARGE_FONT, parse_math=False)
     has_goals = any(recorded.has_goal for recorded in flights)
     add_legend(figure, [*path_handles(has_goals=has_goals), *prediction_handles()])
     save_for_paper(figure, path)

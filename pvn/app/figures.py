@@ -133,5 +133,5 @@ def draw_flight(path: Path, task: Task, log: FlightLog, frames: Frames, flight: 
         speed = float(log.velocity_world[flight, step, :2].norm())
         cell.set_title(f"{number}   {step * STEP_SECONDS:.1f} s, {speed:.1f} m/s", fontsize=9, loc="left", pad=3)
     words = outcome(distance if has_goal else None, num_steps, bool(log.has_stopped[flight]))
-    figure.suptitle(textwrap.fill(f"“{task.instruction}”   {words}", 112), fontsize=13)
+    figure.suptitle(textwrap.fill(f"“{task.instruction}”   {words}", 112), fontsize=13, parse_math=False)
     save_figure(figure, path)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pvn.app.film_frames import FRAMES_PER_STEP, HEIGHT, WIDTH, frames
+from pvn.app.film_frames import FRAMES_PER_STEP, HEIGHT, WIDTH, Frame, frames
 from pvn.app.recorded import Recorded
 from pvn.world.files import replacing
 
@@ -41,12 +41,20 @@ def _write_mp4(recorded: Recorded, path: Path, rate: float, num_held: int) -> No
     writer.close()
 
 
+def _resized(frame: Frame, size: tuple[int, int]) -> Image.Image:
+    return Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS)
+
+
 def _write_web(recorded: Recorded, path: Path, rate: float) -> None:
     scale, stride = WEB_SCALE[path.suffix], WEB_STRIDE[path.suffix]
     size = (round(WIDTH * scale), round(HEIGHT * scale))
-    every = list(frames(recorded))
-    chosen = [*every[:-1:stride], every[-1]]
-    images = [Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS) for frame in chosen]
+    # Made small one by one: all frames of a long flight as they are would fill the memory.
+    images: list[Image.Image] = []
+    for number, frame in enumerate(frames(recorded)):
+        if number % stride == 0:
+            images.append(_resized(frame, size))
+    if number % stride:  # the last, which says how it ended, is shown in any case
+        images.append(_resized(frame, size))
     tick = round(1000 * stride / rate)
     times = [tick] * (len(images) - 1) + [round(1000 * HOLD_SECONDS)]
     options: dict[str, Any] = {"quality": WEBP_QUALITY, "method": 4}

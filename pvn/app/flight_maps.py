@@ -78,6 +78,6 @@ def draw_maps(path: Path, recorded: Recorded, *, num_steps: int = 4) -> None:
         _draw_moment(row, recorded, moment, above)
     for cell, title in zip(cells[0], TITLES, strict=True):
         cell.set_title(title, fontsize=FONT, pad=2.5)
-    figure.suptitle("\n".join(words), fontsize=LARGE_FONT)
+    figure.suptitle("\n".join(words), fontsize=LARGE_FONT, parse_math=False)
     add_legend(figure, [*drone_handles(), *[goal_handle()] * recorded.has_goal], is_below=True)
     save_for_paper(figure, path)

@@ -104,5 +104,5 @@ def draw_judgement(path: Path, judgement: Judgement, title: str) -> None:
     _draw_bounds(right, judgement)
     for axis in (left, right):
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), frameon=False)
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)
     save_figure(figure, path)

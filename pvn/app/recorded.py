@@ -72,6 +72,8 @@ class Recorded:
     step_seconds: float
     camera: Camera = Camera()
     """Of the drone."""
+    stop_threshold: float | None = None
+    """The pilot stops where its own chance to stop is above this; None for a pilot that has none."""
 
     @property
     def distance(self) -> float | None:
@@ -117,6 +119,12 @@ def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
     )
 
 
+def _stop_threshold(policy: Any) -> float | None:
+    """The chance above which a pilot stops; None for one that goes by something else, as an ideal second stage does."""
+    deciding = getattr(policy, "execution", getattr(policy, "model", None))
+    return None if deciding is None else deciding.config.stop_threshold
+
+
 def fly_and_record(
     system: System,
     task: Task,
@@ -131,6 +139,7 @@ def fly_and_record(
     model = getattr(agent, "visitation", getattr(agent, "model", None))
     grid = getattr(getattr(model, "config", None), "grid", MapGrid())
     plan_every = getattr(agent, "plan_every", 1)
+    stop_threshold = _stop_threshold(system.policy)
     moments: list[Moment] = []
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
@@ -143,7 +152,7 @@ def fly_and_record(
             pose_world=_host(observation.pose_world[0]),
             velocity_world=_host(observation.velocity_world[0]),
             action=_host(action[0]),
-            stop_chance=None if output is None else float(torch.sigmoid(output[0, STOP])),
+            stop_chance=None if stop_threshold is None or output is None else float(torch.sigmoid(output[0, STOP])),
             is_planned=step % plan_every == 0,
             maps=_maps(memory, grid, 0),
         )
@@ -153,4 +162,13 @@ def fly_and_record(
     simulator = simulator_for([task], device=device, config=system.config)
     log = fly(simulator, [task], system.policy, horizon=horizon, watch=keep)
     log = FlightLog(**{name: value.cpu() for name, value in vars(log).items()})
-    return Recorded(system.name, task, has_goal, tuple(moments), log, system.config.step_seconds, system.config.camera)
+    return Recorded(
+        system=system.name,
+        task=task,
+        has_goal=has_goal,
+        moments=tuple(moments),
+        log=log,
+        step_seconds=system.config.step_seconds,
+        camera=system.config.camera,
+        stop_threshold=stop_threshold,
+    )

@@ -117,7 +117,7 @@ def _log_mesh(rr: Any, stream: Any, path: str, mesh: Mesh) -> None:
 
 
 def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
-    """Fences, landmarks and their names: what does not change."""
+    """Fences, landmarks and their names, if there are any: what does not change."""
     stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
     middles, halves, colours = zip(*FENCES, strict=True)
     stream.log(
@@ -130,6 +130,8 @@ def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
         ),
         static=True,
     )
+    if not layout.landmarks:
+        return
     _log_mesh(rr, stream, "world/landmarks", join([landmark_mesh(mark) for mark in layout.landmarks]))
     kinds = [LANDMARK_CLASSES[mark.name] for mark in layout.landmarks]
     tops = [top_height(kind.solids) * mark.scale for kind, mark in zip(kinds, layout.landmarks, strict=True)]

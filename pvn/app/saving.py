@@ -1,4 +1,7 @@
-"""Writing pictures, whole or not at all."""
+"""Writing pictures, whole or not at all.
+
+What people typed is drawn with parse_math=False: between two dollar signs Matplotlib would look for a formula.
+"""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def draw_segment(path: Path, segment: Segment) -> None:
     view.set_title("what the drone sees at first", fontsize=10, loc="left")
     sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
     words = textwrap.fill(f"“{task.instruction}”", 36)
-    sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4)
-    sentence.text(0.0, 0.0, _told(segment), fontsize=10, va="bottom", color="#555555")
+    sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, parse_math=False)
+    sentence.text(0.0, 0.0, _told(segment), fontsize=10, va="bottom", color="#555555", parse_math=False)
     save_figure(figure, path)
 
 
@@ -86,5 +86,6 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
         _draw_above(cell, segment, SHEET_PX)
         cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
         told = _told(segment).splitlines()[:1]
-        cell.set_title("\n".join([textwrap.fill(f"“{segment.task.instruction}”", 46), *told]), fontsize=12)
+        words = [textwrap.fill(f"“{segment.task.instruction}”", 46), *told]
+        cell.set_title("\n".join(words), fontsize=12, parse_math=False)
     save_figure(figure, path)

@@ -66,16 +66,16 @@ def _draw_seen(figure: SubFigure, recorded: Recorded) -> None:
 
 
 def _draw_curves(figure: SubFigure, recorded: Recorded) -> None:
-    """Stop probability and speed over time."""
+    """Stop probability, dotted where the pilot stops, and speed over time."""
     chances = [(moment.step, moment.stop_chance) for moment in recorded.moments if moment.stop_chance is not None]
     axes = np.ravel(figure.subplots(1, 2))
     speed = speeds(recorded)
     axes[0].plot(np.arange(len(speed)) * recorded.step_seconds, speed, color=SPEED_COLOUR, linewidth=2)
     axes[0].set(title="speed (m/s)", xlabel="time (s)", ylim=(0, max(3.2, 1.1 * float(speed.max()))))
-    if chances:
+    if chances and recorded.stop_threshold is not None:
         steps, values = zip(*chances, strict=True)
         axes[1].plot(np.array(steps) * recorded.step_seconds, values, color=STOP_COLOUR, linewidth=2)
-        axes[1].axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
+        axes[1].axhline(recorded.stop_threshold, color="#999999", linewidth=0.8, linestyle=":")
         axes[1].set(title="stop probability", xlabel="time (s)", ylim=(-0.03, 1.03))
     else:
         axes[1].set_axis_off()
@@ -135,7 +135,6 @@ def draw_summary(path: Path, recorded: Recorded) -> None:
     _draw_curves(curves, recorded)
     words = outcome(recorded.distance, len(recorded.moments), recorded.has_stopped)
     verdict = "" if recorded.is_success is None else " (success)" if recorded.is_success else " (failure)"
-    figure.suptitle(
-        textwrap.fill(f"“{recorded.task.instruction}”   {recorded.system} {words}{verdict}", 120), fontsize=13
-    )
+    told = textwrap.fill(f"“{recorded.task.instruction}”   {recorded.system} {words}{verdict}", 120)
+    figure.suptitle(told, fontsize=13, parse_math=False)
     save_figure(figure, path)

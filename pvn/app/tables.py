@@ -55,8 +55,13 @@ def print_simulator_report(report: dict[str, Any]) -> None:
         )
 
 
-def print_flights(title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool) -> None:
-    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended."""
+def print_flights(
+    title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool, labels: Sequence[str] | None = None
+) -> None:
+    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended.
+
+    labels: what the flights are called; without them they are numbered.
+    """
     distance, flown = log.goal_distance(tasks), log.distance_flown()
     table = Table(title=title)
     for heading in ("", "instruction", "steps", "flown", "ends"):
@@ -68,7 +73,8 @@ def print_flights(title: str, tasks: Sequence[Task], log: FlightLog, has_goals: 
             verdict = "success" if has_stopped and distance[index] < SUCCESS_M else "failure"
             end = f"{float(distance[index]):.1f} m from the goal: {verdict}"
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
-        table.add_row(str(index + 1), task.instruction, steps, metres, end)
+        label = str(index + 1) if labels is None else labels[index]
+        table.add_row(label, task.instruction, steps, metres, end)
     Console().print(table)
 
 

@@ -24,9 +24,9 @@ class Chosen:
     corpus: Path | None = None
     """Folder of a corpus whose segments are flown; without one, segments in random fields."""
     split: Literal["train", "dev", "test"] = "dev"
-    """Which split."""
+    """Which split random segments are of."""
     segments: tuple[str, ...] = ()
-    """Which segments: environment and place in its paragraph, such as 12-3; by default random ones."""
+    """Which segments, of any split: environment and place in its paragraph, such as 12-3; by default random ones."""
     file: Path | None = None
     """Without a corpus: fly in the field of this LANI environment file (random_config_N.json)."""
     seed: int = 0
@@ -108,14 +108,17 @@ class Chosen:
         """Segments of a corpus, those that are named or random ones."""
         import random
 
-        from pvn.corpus.store import read_corpus
+        from pvn.corpus.store import count_segments, read_corpus
 
         if self.file is not None:
             raise ValueError(f"file: got {self.file} and a corpus, expected one of them; drop --file or --corpus")
-        corpus = read_corpus(folder, (self.split,))
         if self.segments:
+            corpus = read_corpus(folder)
             return [corpus.segment(name) for name in self.segments]
-        everything = corpus[self.split]
+        there = [split for split, count in count_segments(folder).items() if count]
+        if self.split not in there:
+            raise ValueError(f"split: got {self.split!r}, of which {folder} has none, expected {' or '.join(there)}")
+        everything = read_corpus(folder, (self.split,))[self.split]
         if is_long:
             middle = sorted(len(segment.task.path) for segment in everything)[len(everything) // 2]
             everything = tuple(segment for segment in everything if len(segment.task.path) >= middle)

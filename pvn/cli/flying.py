@@ -175,13 +175,27 @@ class Fly:
             return
         tasks = self._tasks()
         log, paths = (self._draw if self.save is None else self._record)(policy, config, tasks)
-        print_flights(f"{self.pilot} in field {self.seed}", tasks, log, has_goals=self.instruction is None)
+        title = f"{self.pilot} in {self._where}"
+        print_flights(title, tasks, log, has_goals=self.instruction is None, labels=self._labels(tasks))
         for path in paths:
             print(f"{_KINDS[path.suffix]}: {path}")
 
-    def _name(self, number: int) -> str:
+    @property
+    def _where(self) -> str:
+        """The field, or the segment of a corpus, that is flown."""
+        if self.corpus is not None:
+            return f"{self.corpus}, segment {self.segment}"
+        return f"field {self.seed}" if self.file is None else str(self.file)
+
+    def _labels(self, tasks: list[Task]) -> list[str]:
+        """What each flight is called: the segment that was asked for, or its number in the paragraph."""
+        return [str(number) for number in range(1, len(tasks) + 1)] if self.segment is None else [self.segment]
+
+    def _name(self, label: str) -> str:
         """Of the files of a flight."""
-        return f"{'flight' if self.file is None else self.file.stem}_seed{self.seed}_{number}"
+        if self.corpus is not None:
+            return f"{self.corpus.resolve().name}_{label}"
+        return f"{'flight' if self.file is None else self.file.stem}_seed{self.seed}_{label}"
 
     def _draw(self, policy: Any, config: SimulatorConfig, tasks: list[Task]) -> tuple[FlightLog, list[Path]]:
         """Fly all at once, and draw each."""
@@ -193,7 +207,7 @@ class Fly:
         console = Console()
         with console.status("compiling (the first time only) and flying"):
             log, frames = fly_with_frames(tasks, policy, device=self.device, config=config)
-        paths = [self.out / f"{self._name(index + 1)}.png" for index in range(len(tasks))]
+        paths = [self.out / f"{self._name(label)}.png" for label in self._labels(tasks)]
         for index in track(range(len(tasks)), "drawing", console=console):
             draw_flight(paths[index], tasks[index], log, frames, index, has_goal=self.instruction is None)
         return log, paths
@@ -209,10 +223,10 @@ class Fly:
         for line in missing().values():
             print(line)
         logs, paths = [], []
-        for number, task in enumerate(progress_over("flying and recording", tasks), start=1):
+        for label, task in zip(self._labels(tasks), progress_over("flying and recording", tasks), strict=True):
             system = System(self.pilot, policy, config, self.pilot)
             recorded = fly_to_show(system, task, has_goal=self.instruction is None, device=self.device)
-            paths += save_flight(recorded, self.save / self._name(number))
+            paths += save_flight(recorded, self.save / self._name(label))
             logs.append(recorded.log)
         return join_logs(logs), paths
 

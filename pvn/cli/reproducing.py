@@ -224,7 +224,9 @@ class Reproduce:
         """Refuse what does not belong together."""
         from pvn.corpus.store import identity, origin
         from pvn.learning.checkpoint import read_json
+        from pvn.simulator.simulator import checked_device
 
+        checked_device(self.device)
         for name, value in (("size", self.size), ("limit", self.limit)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")

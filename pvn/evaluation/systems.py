@@ -58,12 +58,21 @@ def average_pilot(segments: Sequence[Segment], most: int = 2000) -> Average:
 
 
 def _weights(name: str, runs: Path | None) -> Path:
-    """Where the weights of a system are: in a folder of runs, else in the package."""
+    """Where the weights of a system are: in a folder of runs, else in the package.
+
+    A folder of other systems' runs leaves this one to the package; one without any run is taken for a mistake.
+    """
     own = None if runs is None else runs / name / "agent.safetensors"
     if own is not None and own.exists():
         return own
     with resources.as_file(resources.files("pvn") / "weights" / f"{name}.safetensors") as path:
         if path.exists():
+            if runs is not None and not any(runs.glob("*/agent.safetensors")):
+                raise ValueError(
+                    f"runs: got {runs}, which holds no runs, expected a folder for each, such as {own}; write it with "
+                    f"`pvn train --system {name} --out {runs / name}`, or name an agent by its own file: "
+                    "`pvn fly --weights`, `pvn figure --system` and `pvn evaluate` take an agent.safetensors"
+                )
             return path
     looked = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
     raise FileNotFoundError(f"{name}: no weights in {looked}; train it with `pvn train --system {name}`")

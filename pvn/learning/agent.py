@@ -20,6 +20,7 @@ from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.simulator.simulator import checked_device
 
 VERSION = 1
 
@@ -94,7 +95,7 @@ def _rebuilt(content: Mapping[str, Any], system: str) -> Agent:
 
 def load_agent(path: Path | str, device: str | torch.device = "cpu") -> Agent:
     """The agent whose weights are in `path`."""
-    path = Path(path)
+    path, device = Path(path), checked_device(device)
     content, tensors = read_json(path.with_suffix(".json")), read_tensors(path)
     if content.get("version") != VERSION:
         raise ValueError(f"{path}: got version {content.get('version')!r}, expected {VERSION}; train the agent again")

@@ -90,13 +90,15 @@ class Observation:
     """Velocities (B, 3) float32, field frame, m/s."""
 
 
-def _checked_device(device: str | torch.device) -> torch.device:
+def checked_device(device: str | torch.device) -> torch.device:
+    """The device, if flights can be flown on it here; a ValueError that says what to do if not."""
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError):
         raise ValueError(f'device: got {device!r}, expected "cpu" or "cuda"') from None
     if checked.index not in (None, 0):
         raise ValueError(f'device: got "{checked}", expected "cuda"; choose the GPU with CUDA_VISIBLE_DEVICES')
+    _device_functions(checked)
     return checked
 
 
@@ -150,7 +152,7 @@ class Simulator:
             raise ValueError(f"num_flights: got {num_flights}, expected at least 1")
         if isinstance(layouts, Layout):
             raise ValueError("layouts: got one Layout, expected a list of them; write [layout]")
-        self.device = _checked_device(device)
+        self.device = checked_device(device)
         self._functions = _device_functions(self.device)
         self.config = config
         self.num_flights = num_flights

@@ -31,9 +31,13 @@ KINDS = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=
 CHART_PX = 108
 IMAGE_SCALE = 3
 COPY = (
-    "navigator.clipboard.writeText(this.previousElementSibling.textContent);"
-    "this.textContent='Copied';setTimeout(()=>this.textContent='Copy',1500)"
+    "const code=this.previousElementSibling;"
+    "const say=text=>{this.textContent=text;setTimeout(()=>this.textContent='Copy',1500)};"
+    "const select=()=>{getSelection().selectAllChildren(code);"
+    "say(document.execCommand('copy')?'Copied':'Press Ctrl+C')};"
+    "navigator.clipboard?navigator.clipboard.writeText(code.textContent).then(()=>say('Copied'),select):select()"
 )
+"""Browsers lend their clipboard to pages from this computer or over https alone; for others the code is selected."""
 LEGEND = (
     "*On the ground: red, where the pilot expects to fly; green, where it expects to stop; blue, where it flew; white "
     "dashes, the demonstration; yellow, 5 m around the goal.*"
@@ -180,12 +184,17 @@ class Page:
             padding=(10, 16, 0, 0),
         )
 
-    def show_choice(self, choice: Choice) -> None:
-        """The field, the segments to choose from, the instruction."""
+    def show_menus(self, choice: Choice) -> None:
+        """Who flies, and which segment."""
         if self._ground is not choice.ground:
             self._ground = choice.ground
             self._segment.options = tuple(_titles(choice.ground))
         _set(self._segment, _titles(choice.ground)[choice.place])
+        _set(self._pilot, next(name for name, pilot in PILOT_NAMES.items() if pilot == choice.pilot))
+
+    def show_choice(self, choice: Choice) -> None:
+        """The field, who flies, the segments to choose from, the instruction."""
+        self.show_menus(choice)
         if self._layout is not choice.layout:
             self._layout = choice.layout
             self.stage.show_field(choice.layout)
@@ -202,6 +211,7 @@ class Page:
     def show_state(self, state: State, num_places: int) -> None:
         """What can be done now."""
         self._fly.visible, self._stop.visible = state != "flying", state == "flying"
+        self._pilot.disabled = self._segment.disabled = state == "flying"
         self._play.visible = state == "replaying"
         self._time.disabled = state != "replaying"
         self._warning.visible = False

@@ -149,7 +149,7 @@ class Stage:
         label = self._scene.add_label(
             f"/landmarks/{index}/name",
             kind.noun,
-            position=(0.0, 0.0, top / mark.scale + 0.25),
+            position=(0.0, 0.0, top + 0.25),  # viser scales a landmark's mesh, and not what hangs on it
             font_screen_scale=0.85,
             visible=self._has_names,
             anchor="bottom-center",

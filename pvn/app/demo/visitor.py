@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, Protocol
@@ -65,7 +66,10 @@ class View(Protocol):
     """What a visitor sees."""
 
     def show_choice(self, choice: Choice) -> None:
-        """The field, the segments to choose from, the instruction."""
+        """The field, who flies, the segments to choose from, the instruction."""
+
+    def show_menus(self, choice: Choice) -> None:
+        """Who flies, and which segment; nothing else of the page changes."""
 
     def show_state(self, state: State, num_steps: int) -> None:
         """What can be done now; num_steps is how many there are to replay."""
@@ -99,6 +103,7 @@ class Visitor:
         # What is asked for is done in this order, and never in a thread that others wait for.
         self._acts = ThreadPoolExecutor(1, thread_name_prefix="visitor")
         self._wanted: int | None = None
+        self._told: str | None = None
         self._flight: Flight | None = None
         self.state: State = "choosing"
         self._speed = 2.0
@@ -126,7 +131,13 @@ class Visitor:
                 self._presses.check(time.monotonic())
                 self._acts.submit(self._act, act)
         except ValueError as error:
-            self._view.warn(str(error))
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        """Say what cannot be done; a menu that was to do it goes back to what is flown."""
+        with self._lock:
+            self._view.show_menus(self.choice)
+        self._view.warn(str(error))
 
     def _act(self, act: Callable[[], None]) -> None:
         """Do it, unless it cannot be done, which is said."""
@@ -135,7 +146,7 @@ class Visitor:
                 raise ValueError("The drone is flying; press Stop first, or wait until it has landed.")
             act()
         except (ValueError, OSError) as error:
-            self._view.warn(str(error))
+            self._refuse(error)
         except Exception as error:
             LOG.exception("a visitor's request failed")
             self._view.warn(f"That failed here ({type(error).__name__}: {error}); try something else.")
@@ -201,9 +212,11 @@ class Visitor:
         self._attempt(lambda: self._set(remove_landmark(self.choice, index)))
 
     def tell(self, text: str) -> None:
-        """Other words, not yet to be flown."""
+        """Other words, not yet to be flown; while the drone flies, for the flight after it."""
         with self._lock:
-            if self.state != "flying":
+            if self.state == "flying":
+                self._told = text
+            else:
                 self.choice = retell(self.choice, text)
 
     def fly(self, text: str) -> None:
@@ -218,7 +231,7 @@ class Visitor:
             if self.state in ("gone", "flying"):
                 return
             self._drop_flight()
-            self.state, self.choice = "flying", choice
+            self.state, self.choice, self._told = "flying", choice, None
             flight = Flight(choice, np.zeros((0, 0, 3)), system.config.step_seconds)
             self._flight = flight
         self._view.show_choice(choice)  # other words have no demonstration and no goal to show
@@ -240,7 +253,7 @@ class Visitor:
             self._acts.shutdown(wait=False, cancel_futures=True)
 
     def _fly(self, flight: Flight, system: System) -> None:
-        choice, words, failure = flight.choice, "", ""
+        choice, failure = flight.choice, ""
         try:
             flight.above = picture_of_field(choice.layout, HEAT_PX)
             recorded = fly_and_record(
@@ -250,30 +263,39 @@ class Visitor:
                 device=self._house.device,
                 watch=lambda moment: self._watch(flight, moment),
             )
-            flight.end_world = recorded.flown_world[-1]
+            # It is over before its end is shown: Stop, pressed meanwhile, only ends the showing.
+            flight.end_world, flight.recorded = recorded.flown_world[-1], recorded
             self._glide(flight, len(flight.moments))
-            flight.recorded = recorded
-            words = describe(recorded)
         except InterruptedError:
-            words = f"You ended the flight after {len(flight.moments)} steps."
+            LOG.debug("a visitor ended a flight")
         except Exception as error:
             LOG.exception("a flight failed")
             failure = f"The flight failed ({type(error).__name__}: {error}); try again, or choose another field."
-        self._land(flight, words)
-        if failure and self.state != "gone":
-            self._view.warn(failure)
+        self._land(flight, failure)
 
-    def _land(self, flight: Flight, words: str) -> None:
+    def _land(self, flight: Flight, failure: str) -> None:
+        """Show the end of a flight, and what came of it; then others can be chosen."""
+        # What failed may fail again if it is shown again.
+        last = flight.shown(flight.num_places - 1) if flight.moments and not failure else None
+        if flight.recorded is not None:
+            words = describe(flight.recorded)
+        else:
+            words = "" if failure else f"You ended the flight after {len(flight.moments)} steps."
         with self._lock:
             if self.state == "gone" or self._flight is not flight:
                 return
-            self.state = "replaying" if flight.moments else "choosing"
+            self.state = "choosing" if last is None else "replaying"
             flight.is_cut.clear()
-        if flight.moments:
-            self._view.show_step(flight.shown(flight.num_places - 1))
-        self._view.show_state(self.state, flight.num_places)
-        self._view.say(words + self._unknown(flight.choice))
-        self._share(flight.choice)
+            if self._told is not None:
+                self.choice = retell(self.choice, self._told)
+            # Still under the lock, so that nothing is chosen before all this is shown.
+            if last is not None:
+                self._view.show_step(last)
+            self._view.show_state(self.state, flight.num_places)
+            self._view.say(words + self._unknown(flight.choice))
+            self._share(flight.choice)
+            if failure:
+                self._view.warn(failure)
 
     def _watch(self, flight: Flight, moment: Moment) -> None:
         if flight.is_cut.is_set():
@@ -286,14 +308,21 @@ class Visitor:
         duration = flight.step_seconds / self._speed if self._speed else 0.0
         count = max(round(duration / FRAME_SECONDS), 1)
         for frame in range(1, count) if index else ():
-            self._view.move_drone(between(flight.pose(index - 1), flight.pose(index), frame / count))
-            if flight.is_cut.wait(duration / count):
-                raise InterruptedError
-        self._view.show_step(flight.shown(index))
+            pose = between(flight.pose(index - 1), flight.pose(index), frame / count)
+            self._draw(flight, partial(self._view.move_drone, pose))
+            flight.is_cut.wait(duration / count)
+        self._draw(flight, partial(self._view.show_step, flight.shown(index)))
         if self.state == "flying":
             self._view.say(f"Flying: step {index + 1}" + self._unknown(flight.choice))
         if flight.is_cut.wait(duration / count):
             raise InterruptedError
+
+    def _draw(self, flight: Flight, draw: Callable[[], None]) -> None:
+        """Draw something of a flight, unless it was cut: what was chosen since must not be drawn over."""
+        with self._lock:
+            if flight.is_cut.is_set():
+                raise InterruptedError
+            draw()
 
     def _unknown(self, choice: Choice) -> str:
         words = self.unknown_words(choice)
