@@ -14,7 +14,9 @@ from pvn.corpus.alignment import align
 from pvn.corpus.banks import bundled_banks
 from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.meadow import make_meadow
+from pvn.corpus.oracle import Oracle
 from pvn.corpus.vocabulary import Vocabulary
+from pvn.evaluation.flights import fingerprint, fly_split, read_flights
 from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, check_different, check_predicts, make_system
 from pvn.geometry import overhead_homography
 from pvn.learning.agent import load_agent, shipped_agent
@@ -174,3 +176,25 @@ def test_a_folder_without_runs_is_refused_and_one_with_others_leaves_the_rest_to
     run.rename(tmp_path / "gsmn")
     assert make_system("gsmn", runs=tmp_path).mark == make_system("gsmn").mark
     assert make_system("pvn", runs=tmp_path).mark == make_system("pvn").mark
+
+
+def test_flights_that_were_interrupted_are_gone_on_with(corpus, tmp_path):
+    segments, path, config = corpus["train"][:20], tmp_path / "flights.safetensors", SimulatorConfig(quality="none")
+    mark = fingerprint(segments, "oracle", config)
+
+    def interrupt(done):
+        if done == 18:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fly_split(segments, Oracle(), path, mark, config=config, watch=interrupt)
+    assert len(read_flights(path)[0]) == 16, "what was written down last"
+    told = []
+    gone_on = fly_split(segments, Oracle(), path, mark, config=config, watch=told.append)
+    assert told == [16, 17, 18, 19, 20]
+    whole = fly_split(segments, Oracle(), tmp_path / "whole.safetensors", mark, config=config)
+    assert all(torch.equal(getattr(gone_on, name), value) for name, value in vars(whole).items())
+    assert path.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+    other = fingerprint(segments, "average", config)
+    with pytest.raises(ValueError, match="flights of another system, corpus, split or device"):
+        fly_split(segments, Oracle(), path, other, config=config)

@@ -177,5 +177,9 @@ def fly(
                 f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
             )
     # The quickest of cuDNN's convolutions add up in any order, and the same flight could end elsewhere the next time.
-    with torch.backends.cudnn.flags(enabled=True, deterministic=True):  # type: ignore[no-untyped-call]
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = True
+    try:
         return _to_the_end(simulator, tasks, policy, horizon, watch)
+    finally:
+        torch.backends.cudnn.deterministic = before

@@ -165,6 +165,6 @@ def check_predicts(systems: Sequence[System]) -> None:
     for system in systems:
         if not isinstance(system.policy, PVN):
             raise ValueError(
-                f"{system.name}: predicts no visitation distributions, expected a PVN; leave out --bound, or "
-                f" name only {', '.join(FORESEEING)} or the weights of a PVN"
+                f"{system.name}: predicts no visitation distributions, expected a PVN; leave out --bound, or name "
+                f"only {', '.join(FORESEEING)} or the weights of a PVN"
             )
