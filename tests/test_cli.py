@@ -185,6 +185,7 @@ def test_evaluate_flies_once_prints_intervals_and_goes_on_where_it_was_cut(reade
     ("command", "message"),
     [
         ("pvn evaluate pnv --corpus sixty", "did you mean pvn?"),
+        ("pvn evaluate pvn --corpus sixty --split tset", "did you mean test?"),
         ("pvn evaluate pvn --corpus nowhere", "nowhere"),
         ("pvn evaluate pvn --corpus sixty --limit 0", "expected at least 1"),
         ("pvn evaluate stop --corpus sixty --split dev --out sixty_results --device cpu --limit 3", ""),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, subcommand
 
-from pvn.cli.options import print_json
+from pvn.cli.options import Split, print_json
 
-Split = Literal["train", "dev", "test"]
 LINES_SHOWN = 20
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import UseAppendAction, subcommand
 
-from pvn.cli.options import Device
+from pvn.cli.options import Device, Split
 
 if TYPE_CHECKING:
     from pvn.app.recorded import Recorded
@@ -23,7 +23,7 @@ class Chosen:
 
     corpus: Path | None = None
     """Folder of a corpus whose segments are flown; without one, segments in random fields."""
-    split: Literal["train", "dev", "test"] = "dev"
+    split: Split = "dev"
     """Which split random segments are of."""
     segments: tuple[str, ...] = ()
     """Which segments, of any split: environment and place in its paragraph, such as 12-3; by default random ones."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from pvn.cli.options import Device, print_json
+from pvn.cli.options import Device, Split, print_json
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -42,7 +42,7 @@ class Evaluate:
     (agent.safetensors)."""
     corpus: Path
     """Folder of the corpus."""
-    split: Literal["train", "dev", "test"] = "dev"
+    split: Split = "dev"
     """Which split."""
     limit: int | None = None
     """Only the first so many segments."""
