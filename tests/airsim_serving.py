@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn[airsim]"')
 
-from pvn.airsim.images import Eye
-from pvn.airsim.protocol import Limits
-from pvn.airsim.server import Server
-from pvn.airsim.service import Service, ServiceConfig
+from pvn.bridges.airsim.host import Service, ServiceConfig
+from pvn.bridges.airsim.images import Eye
+from pvn.bridges.airsim.protocol import Limits
+from pvn.bridges.airsim.server import Server
 
 
 @contextmanager

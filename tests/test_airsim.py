@@ -18,12 +18,12 @@ import torch
 from airsim_serving import serving
 from matplotlib.image import imread
 
-from pvn.airsim import motions
-from pvn.airsim.calls import CALLS
-from pvn.airsim.frames import from_ned, to_ned
-from pvn.airsim.images import SKY_M, Eye, segmentation_colour
-from pvn.airsim.protocol import Limits
-from pvn.airsim.world import World
+from pvn.bridges.airsim import motions
+from pvn.bridges.airsim.api import CALLS
+from pvn.bridges.airsim.frames import from_ned, to_ned
+from pvn.bridges.airsim.images import SKY_M, Eye, segmentation_colour
+from pvn.bridges.airsim.protocol import Limits
+from pvn.bridges.airsim.vehicle import World
 from pvn.cli import main
 from pvn.geometry import Camera, project
 from pvn.simulator.simulator import Simulator, SimulatorConfig
@@ -38,7 +38,7 @@ LAYOUT = sample_layout(3)
 
 def test_without_msgpack_it_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "msgpack", None)
-    for module in ("pvn.airsim.protocol", "pvn.airsim.server"):
+    for module in ("pvn.bridges.airsim.protocol", "pvn.bridges.airsim.server"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(SystemExit):
         main(["serve", "airsim"])
@@ -660,7 +660,7 @@ def test_all_is_compiled_before_clients_are_told_to_come(monkeypatch):
 
     for owner, name in [(Eye, "picture"), (Eye, "measure"), (World, "tick")]:
         noted(owner, name)
-    monkeypatch.setattr("pvn.airsim.server.serve", serve)
+    monkeypatch.setattr("pvn.bridges.airsim.server.serve", serve)
     main(["serve", "airsim", "--port", "0"])
     assert sorted(done[:-1]) == ["measure", "picture", "tick"] and done[-1] == "serve"
 

@@ -14,18 +14,18 @@ import pytest
 import torch
 from airsim_serving import serving
 
-from pvn.airsim.calls import CALLS
-from pvn.airsim.field import AIM_S, AirSimField, AirSimOptions, FlightLost
-from pvn.airsim.frames import angles
-from pvn.airsim.protocol import Limits
+from pvn.bridges.airsim.api import CALLS
+from pvn.bridges.airsim.field import AIM_S, AirSimField, AirSimOptions, FlightLost
+from pvn.bridges.airsim.frames import angles
+from pvn.bridges.airsim.protocol import Limits
 from pvn.cli import main
 from pvn.cli.serving import fly_over_airsim
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.evaluation.systems import System, make_system
 from pvn.geometry import Camera
 from pvn.learning.agent import shipped_agent
+from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.layout import sample_layout
 from pvn.world.task import SUCCESS_M, Task
@@ -379,7 +379,7 @@ def test_a_rival_flies_over_airsim_under_its_own_name_with_its_own_camera(tmp_pa
             super().__init__(*arguments, config=config, **options)
 
     monkeypatch.setattr("pvn.cli.flying._pilot", lambda *arguments: rival)
-    monkeypatch.setattr("pvn.airsim.field.AirSimField", Noted)
+    monkeypatch.setattr("pvn.bridges.airsim.field.AirSimField", Noted)
     with serving(LAYOUT) as (_, port):
         run(
             f'pvn fly "go to the soldier" --pilot gsmn --simulator airsim://127.0.0.1:{port} --stepped --out {tmp_path}'

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pvn.airsim.frames import (
+from pvn.bridges.airsim.frames import (
     ORIGIN,
     angles,
     from_ned,
@@ -22,8 +22,8 @@ from pvn.airsim.frames import (
     to_ned,
     turned,
 )
-from pvn.airsim.images import camera_row
-from pvn.airsim.pictures import resampled
+from pvn.bridges.airsim.images import camera_row
+from pvn.bridges.airsim.pictures import resampled
 from pvn.geometry import Camera, pixel_rays, rotation_world_body
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from pvn.corpus.alignment import align
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import make_meadow
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.agent import load_agent, save_agent, shipped_agent
@@ -31,6 +30,7 @@ from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel, filter_each
 from pvn.model.mapping import Frames, empty_memory, lay_on_ground, look_around, seen_from_poses
 from pvn.model.pvn import PVN, pose_in_map
 from pvn.model.resnet import CHANNELS, STRIDE
+from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.simulator import Observation, Simulator, SimulatorConfig
 from pvn.world.layout import Landmark, Layout
 

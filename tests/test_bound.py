@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from pvn.app.foresight import draw_judgement, print_bound
 from pvn.cli import main
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import write_corpus
 from pvn.evaluation.bound import bounds, rewards, visited
@@ -26,6 +24,8 @@ from pvn.geometry import MapGrid
 from pvn.learning.agent import shipped_agent
 from pvn.learning.targets import target_distributions
 from pvn.model.visitation import GOAL, TRAJECTORY
+from pvn.report.prediction_quality import draw_judgement, print_bound
+from pvn.rollout.flight import fly, simulator_for
 
 SMALL = MapGrid(size=8, cell=2.0)
 GRID = MapGrid()

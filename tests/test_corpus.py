@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pvn.corpus import store
-from pvn.corpus.banks import bundled_banks, read_bank
-from pvn.corpus.definitions import Piece, is_flown
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.manoeuvres import SLOTS, parse_manoeuvre
-from pvn.corpus.meadow import SIZES, make_meadow, make_recipe, plan_split, split_sizes
-from pvn.corpus.oracle import Oracle
-from pvn.corpus.scene import Scene
+from pvn.corpus.meadow.banks import bundled_banks, read_bank
+from pvn.corpus.meadow.generator import SIZES, make_meadow, make_recipe, plan_split, split_sizes
+from pvn.corpus.meadow.manoeuvre_checks import Piece, is_flown
+from pvn.corpus.meadow.manoeuvres import SLOTS, parse_manoeuvre
+from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment
 from pvn.corpus.statistics import LANI, measure_corpus
 from pvn.corpus.store import append_segments, check_new, read_corpus, write_corpus
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.layout import Landmark, Layout
 from pvn.world.task import SUCCESS_M, Task

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import pvn.cli.flying
-from pvn.app.demo.choices import (
+from pvn.app.demo.flight_setup import (
     MOST_PRESSES,
     add_landmark,
     choose,
@@ -29,19 +29,19 @@ from pvn.app.demo.choices import (
     remove_landmark,
     retell,
 )
-from pvn.app.demo.flight import Flight, between
 from pvn.app.demo.gltf import to_glb
 from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
-from pvn.app.demo.visitor import House, Visitor
-from pvn.app.meshes import class_mesh, fence_mesh, landmark_mesh, solid_mesh
-from pvn.app.recorded import fly_and_record
+from pvn.app.demo.session import House, Visitor
+from pvn.app.demo.shown_flight import Flight, between
 from pvn.cli import main
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import fly
-from pvn.corpus.meadow import make_meadow
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.store import write_corpus
 from pvn.evaluation.systems import make_system
+from pvn.rollout.flight import fly
 from pvn.simulator.simulator import SimulatorConfig
+from pvn.viz.flight_record import fly_and_record
+from pvn.viz.meshes import class_mesh, fence_mesh, landmark_mesh, solid_mesh
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.solids import box, surface_points
@@ -416,7 +416,7 @@ def test_what_is_played_again_is_not_drawn_over_what_was_chosen_since(house, spe
     if slow == "step":
         monkeypatch.setattr(Flight, "shown", slowly(Flight.shown))
     else:
-        monkeypatch.setattr("pvn.app.demo.visitor.between", slowly(between))
+        monkeypatch.setattr("pvn.app.demo.session.between", slowly(between))
     visitor.play()
     assert begun.wait(30)
     visitor.pick(1)
@@ -520,7 +520,7 @@ def test_a_flight_can_be_played_again_and_saved_as_a_picture(house):
 
 @pytest.mark.parametrize(
     ("suffix", "module", "package", "magic"),
-    [(".mp4", "pvn.app.film", "imageio_ffmpeg", b"ftyp"), (".rrd", "pvn.app.recording", "rerun", b"RRF")],
+    [(".mp4", "pvn.viz.film", "imageio_ffmpeg", b"ftyp"), (".rrd", "pvn.viz.rerun_file", "rerun", b"RRF")],
 )
 def test_a_flight_is_saved_as_a_film_and_as_a_recording(house, suffix, module, package, magic):
     pytest.importorskip(module)
@@ -575,7 +575,7 @@ def test_the_shared_command_repeats_the_flight_exactly(house, case, corpus_folde
         logs.append(fly(*arguments, **options))
         return logs[-1]
 
-    monkeypatch.setattr("pvn.app.figures.fly", remember)
+    monkeypatch.setattr("pvn.viz.flight_picture.fly", remember)
     main(shlex.split(screen.commands[-1])[1:])
     assert np.array_equal(logs[0].pose_world[0, :, :2].numpy(), screen.steps[-1].flown)
     assert len(logs[0].num_steps) == 1

@@ -12,8 +12,17 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from pvn.app import film_frames
-from pvn.app.evolution import (
+from pvn.cli import main
+from pvn.corpus.meadow.generator import sample_paragraph
+from pvn.corpus.store import read_corpus, write_corpus
+from pvn.evaluation.systems import make_system
+from pvn.viz import film_frames
+from pvn.viz.film import write_film
+from pvn.viz.flight_maps import draw_maps
+from pvn.viz.flight_picture import FLOWN, GOAL, SHOWN, START, draw_flight
+from pvn.viz.flight_record import fly_and_record
+from pvn.viz.map_pictures import EXPECTED_GOAL, EXPECTED_PATH
+from pvn.viz.paper_figures import (
     COMPONENTS,
     DIMMED,
     GOAL_COLOUR,
@@ -28,18 +37,9 @@ from pvn.app.evolution import (
     paint_components,
     spread,
 )
-from pvn.app.figures import FLOWN, GOAL, SHOWN, START, draw_flight
-from pvn.app.film import write_film
-from pvn.app.flight_maps import draw_maps
-from pvn.app.recorded import fly_and_record
-from pvn.app.saving import paper_paths
-from pvn.app.segments import draw_segment, draw_segments
-from pvn.app.summary_figure import draw_summary
-from pvn.app.views import EXPECTED_GOAL, EXPECTED_PATH
-from pvn.cli import main
-from pvn.corpus.meadow import sample_paragraph
-from pvn.corpus.store import read_corpus, write_corpus
-from pvn.evaluation.systems import make_system
+from pvn.viz.saving import paper_paths
+from pvn.viz.segment_pictures import draw_segment, draw_segments
+from pvn.viz.summary_figure import draw_summary
 from pvn.world.layout import Layout
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear red, green and blue.

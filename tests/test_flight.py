@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.oracle import Oracle, OracleConfig
-from pvn.corpus.pilots import Average, Stop
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle, OracleConfig
+from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.layout import sample_layout
 from pvn.world.task import Task, sample_tour

@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from pvn import presets
 from pvn.cli import main
 from pvn.corpus.alignment import align
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import make_meadow
-from pvn.corpus.pilots import Average
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.store import identity, write_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map
-from pvn.learning import stage1
+from pvn.learning import presets, stage1
 from pvn.learning.agent import load_agent, save_agent
 from pvn.learning.demonstrations import NOTHING, Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
 from pvn.learning.losses import LossConfig, objective, stage1_losses
@@ -32,6 +29,8 @@ from pvn.learning.training import train
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.trivial_pilots import Average
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
@@ -305,7 +304,7 @@ TRAIN = """
 import sys, json, torch
 from dataclasses import replace
 from pathlib import Path
-from pvn import presets
+from pvn.learning import presets
 from pvn.corpus.store import read_corpus
 from pvn.learning import parallel
 from pvn.learning.training import train

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from pvn.corpus.definitions import Piece, is_flown
-from pvn.corpus.guides import Pose
-from pvn.corpus.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
-from pvn.corpus.scene import Scene, solid_extent
-from pvn.corpus.tours import first_pose, fly_from
+from pvn.corpus.meadow.guide_lines import Pose
+from pvn.corpus.meadow.manoeuvre_checks import Piece, is_flown
+from pvn.corpus.meadow.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
+from pvn.corpus.meadow.scene import Scene, solid_extent
+from pvn.corpus.meadow.tours import first_pose, fly_from
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout, sample_layout
 
 NUM_FLIGHTS = 12

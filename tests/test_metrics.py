@@ -9,10 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import sample_paragraph
-from pvn.corpus.oracle import Oracle
-from pvn.corpus.scene import solid_extent
+from pvn.corpus.meadow.generator import sample_paragraph
+from pvn.corpus.meadow.scene import solid_extent
 from pvn.evaluation.intervals import (
     Bootstrap,
     Figure,
@@ -35,6 +33,8 @@ from pvn.evaluation.metrics import (
 )
 from pvn.evaluation.path_distances import transport_cost, warping_cost
 from pvn.evaluation.summary import summarise
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pvn.app.progress import training_bars
+from pvn.cli.progress import training_bars
 
 FIGURES = {"loss": 2.187, "trajectory": 0.475, "goal": 1.163, "landmark": 0.4, "grounded": 0.1, "mentioned": 0.6}
 

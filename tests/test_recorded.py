@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pvn.app.recorded import fly_and_record
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.systems import make_system
+from pvn.rollout.flight import fly, simulator_for
+from pvn.viz.flight_record import fly_and_record
 
 TASK = sample_paragraph(3)[1].task
 

@@ -14,24 +14,24 @@ import pytest
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.app import film, flight_files, summary_figure
-from pvn.app.film import HOLD_SECONDS, write_film
-from pvn.app.film_frames import FIELD, FRAMES_PER_STEP, HEIGHT, VIEW, WIDTH, frames
-from pvn.app.flight_files import fly_to_show, save_flight, write_flight
-from pvn.app.meshes import landmark_mesh, solid_mesh
-from pvn.app.recorded import fly_and_record
-from pvn.app.recording import write_recording
-from pvn.app.summary_figure import draw_summary
-from pvn.app.views import as_bytes, blend_heat, heat, speeds
 from pvn.cli import main
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import FlightLog, fly, join_logs, simulator_for
-from pvn.corpus.meadow import make_meadow, sample_paragraph
-from pvn.corpus.oracle import Oracle
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow, sample_paragraph
 from pvn.corpus.store import read_corpus, write_corpus
 from pvn.evaluation.systems import System, make_system
+from pvn.rollout.flight import FlightLog, fly, join_logs, simulator_for
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import SimulatorConfig
+from pvn.viz import film, flight_files, summary_figure
+from pvn.viz.film import HOLD_SECONDS, write_film
+from pvn.viz.film_frames import FIELD, FRAMES_PER_STEP, HEIGHT, VIEW, WIDTH, frames
+from pvn.viz.flight_files import fly_to_show, save_flight, write_flight
+from pvn.viz.flight_record import fly_and_record
+from pvn.viz.map_pictures import as_bytes, blend_heat, heat, speeds
+from pvn.viz.meshes import landmark_mesh, solid_mesh
+from pvn.viz.rerun_file import write_recording
+from pvn.viz.summary_figure import draw_summary
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.lani import write_layout
 from pvn.world.layout import Landmark

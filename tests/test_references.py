@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.definitions import Piece
-from pvn.corpus.guides import Pose
-from pvn.corpus.manoeuvres import parse_manoeuvre
-from pvn.corpus.meadow import make_meadow
-from pvn.corpus.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
-from pvn.corpus.scene import Scene
-from pvn.corpus.sentences import fill
-from pvn.corpus.tours import Flight, first_pose
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.meadow.guide_lines import Pose
+from pvn.corpus.meadow.manoeuvre_checks import Piece
+from pvn.corpus.meadow.manoeuvres import parse_manoeuvre
+from pvn.corpus.meadow.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
+from pvn.corpus.meadow.scene import Scene
+from pvn.corpus.meadow.sentences import fill
+from pvn.corpus.meadow.tours import Flight, first_pose
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
 

@@ -15,14 +15,9 @@ import torch
 from matplotlib.image import imread
 from torch.utils.tensorboard import SummaryWriter
 
-from pvn.app.curves import draw_learning, draw_success_by_radius, read_curves
-from pvn.app.evolution import REACH, SIZE_PX, lay_over_field
-from pvn.app.illustrations import illustrate_flights
-from pvn.app.report import Provenance, StepTime, describe_machine, write_report
 from pvn.cli import main
 from pvn.cli.reproducing import Reproduce
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import sample_paragraph
+from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.flights import flights_of
 from pvn.evaluation.intervals import Figure
 from pvn.evaluation.metrics import measure
@@ -30,6 +25,11 @@ from pvn.evaluation.paper import ANALYSED, COMPARED, GAP, PAPER, TABLE, compare_
 from pvn.evaluation.summary import Summary, summarise
 from pvn.evaluation.systems import make_system
 from pvn.geometry import MapGrid
+from pvn.report.curves import draw_learning, draw_success_by_radius, read_curves
+from pvn.report.illustrations import illustrate_flights
+from pvn.report.results_page import Provenance, StepTime, describe_machine, write_report
+from pvn.rollout.flight import fly, simulator_for
+from pvn.viz.paper_figures import REACH, SIZE_PX, lay_over_field
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import pvn
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import make_meadow
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.evaluation.flights import fingerprint, fly_split
 from pvn.evaluation.systems import check_words, make_system
 from pvn.learning.agent import load_agent
+from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.simulator import SimulatorConfig
 
 SUCCESS = (66.6, 81.7)

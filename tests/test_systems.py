@@ -9,22 +9,22 @@ import pytest
 import torch
 
 import pvn
-from pvn import presets
 from pvn.corpus.alignment import align
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.meadow import make_meadow
-from pvn.corpus.oracle import Oracle
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.flights import fingerprint, fly_split, read_flights
 from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, check_different, check_predicts, make_system
 from pvn.geometry import overhead_homography
+from pvn.learning import presets
 from pvn.learning.agent import load_agent, shipped_agent
 from pvn.learning.demonstrations import demonstrate, select, take_batch
 from pvn.learning.training import train
 from pvn.model.mapping import one_frame_each
 from pvn.model.pvn import IdealAct
 from pvn.model.visitation import GOAL, VisitationConfig, VisitationModel
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
 
 

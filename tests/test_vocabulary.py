@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pvn.corpus.banks import bundled_banks
+from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.vocabulary import (
     LONGEST,
     MISSPELT,

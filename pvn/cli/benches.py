@@ -23,8 +23,8 @@ class BenchSimulator:
 
     def run(self) -> None:
         """Measure and print."""
-        from pvn.app.tables import print_simulator_report
         from pvn.evaluation.simulator_benchmark import measure_simulator
+        from pvn.report.tables import print_simulator_report
 
         report = measure_simulator(self.max_batch, self.seconds)
         print_json(report) if self.json else print_simulator_report(report)
@@ -43,8 +43,8 @@ class BenchOracle:
 
     def run(self) -> None:
         """Fly and print."""
-        from pvn.app.tables import print_oracle_report
         from pvn.evaluation.oracle_benchmark import measure_oracle
+        from pvn.report.tables import print_oracle_report
 
         report = measure_oracle(self.segments, self.device)
         print_json(report) if self.json else print_oracle_report(report)
@@ -61,8 +61,8 @@ class BenchAgent:
 
     def run(self) -> None:
         """Measure and print."""
-        from pvn.app.tables import print_agent_report
         from pvn.evaluation.agent_benchmark import measure_agent
+        from pvn.report.tables import print_agent_report
 
         report = measure_agent(self.device)
         print_json(report) if self.json else print_agent_report(report)
@@ -80,7 +80,7 @@ class BenchAirSim:
     def run(self) -> None:
         """Measure and print one JSON object."""
         with needing("airsim"):
-            from pvn.airsim.benchmark import measure_airsim
+            from pvn.bridges.airsim.benchmark import measure_airsim
 
         print_json(measure_airsim(self.seconds, self.requests))
 

@@ -36,9 +36,9 @@ class CorpusMake:
         """Make it, and say what was made."""
         import time
 
-        from pvn.app.progress import progress_bar
-        from pvn.corpus.banks import read_banks
-        from pvn.corpus.meadow import make_meadow, split_sizes
+        from pvn.cli.progress import progress_bar
+        from pvn.corpus.meadow.banks import read_banks
+        from pvn.corpus.meadow.generator import make_meadow, split_sizes
         from pvn.corpus.segments import SPLITS
         from pvn.corpus.store import check_new, write_corpus
         from pvn.simulator.compiling import num_cores
@@ -77,9 +77,9 @@ class CorpusStats:
 
     def run(self) -> None:
         """Measure and print."""
-        from pvn.app.tables import print_corpus_report
         from pvn.corpus.statistics import measure_corpus
         from pvn.corpus.store import origin, read_corpus
+        from pvn.report.tables import print_corpus_report
 
         report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
         print_json(report) if self.json else print_corpus_report(report)
@@ -104,9 +104,9 @@ class CorpusShow:
         """Draw, and say where."""
         import random
 
-        from pvn.app.saving import picture_path
-        from pvn.app.segments import draw_segment, draw_segments
         from pvn.corpus.store import read_corpus
+        from pvn.viz.saving import picture_path
+        from pvn.viz.segment_pictures import draw_segment, draw_segments
 
         corpus = read_corpus(self.folder)
         if not 1 <= self.count <= len(corpus):
@@ -132,10 +132,10 @@ class CorpusAlignments:
 
     def run(self) -> None:
         """Count and print."""
-        from pvn.app.tables import print_alignments
         from pvn.corpus.alignment import align
         from pvn.corpus.store import read_corpus
         from pvn.corpus.vocabulary import Vocabulary
+        from pvn.report.tables import print_alignments
 
         train = read_corpus(self.folder, ("train",)).splits.get("train")
         if train is None:
@@ -156,7 +156,7 @@ class CorpusImport:
 
     def run(self) -> None:
         """Import, and say what could not be used and why."""
-        from pvn.app.progress import progress_over
+        from pvn.cli.progress import progress_over
         from pvn.corpus.lani_import import import_lani
         from pvn.corpus.store import check_new, write_corpus
 

@@ -11,9 +11,9 @@ from tyro.conf import UseAppendAction, subcommand
 from pvn.cli.options import Device, Split
 
 if TYPE_CHECKING:
-    from pvn.app.recorded import Recorded
     from pvn.corpus.segments import Segment
     from pvn.evaluation.systems import System
+    from pvn.viz.flight_record import Recorded
     from pvn.world.task import Task
 
 
@@ -90,7 +90,7 @@ class Chosen:
 
     def _random(self, count: int, is_long: bool) -> list[Segment]:
         """Segments in random fields, from the seed's on: the longest of each, or all of them."""
-        from pvn.corpus.meadow import sample_paragraph
+        from pvn.corpus.meadow.generator import sample_paragraph
         from pvn.world.lani import read_layout
 
         layout = None if self.file is None else read_layout(self.file)
@@ -128,8 +128,8 @@ class Chosen:
 
     def record(self, system: System, task: Task) -> Recorded:
         """Fly one task, keep everything, and say how it ended."""
-        from pvn.app.evolution import told
-        from pvn.app.recorded import fly_and_record
+        from pvn.viz.flight_record import fly_and_record
+        from pvn.viz.paper_figures import told
 
         recorded = fly_and_record(system, task, has_goal=self.has_goals, device=self.device)
         print("  ".join(told(recorded, 10_000)))
@@ -137,7 +137,7 @@ class Chosen:
 
 
 def _print_files(out: Path) -> None:
-    from pvn.app.saving import paper_paths
+    from pvn.viz.saving import paper_paths
 
     print(f"figure: {' and '.join(map(str, paper_paths(out)))}")
 
@@ -154,8 +154,8 @@ class Evolution:
 
     def run(self) -> None:
         """Fly, draw, and say where."""
-        from pvn.app.evolution import draw_evolutions
-        from pvn.app.saving import paper_paths
+        from pvn.viz.paper_figures import draw_evolutions
+        from pvn.viz.saving import paper_paths
 
         paper_paths(self.out)
         system = self.chosen.pilot(must_predict=True)
@@ -176,10 +176,10 @@ class Gallery:
 
     def run(self) -> None:
         """Fly, draw, and say where."""
-        from pvn.app.evolution import Flown, draw_gallery
-        from pvn.app.saving import paper_paths
-        from pvn.corpus.flight import fly, simulator_for
         from pvn.evaluation.flights import flights_of
+        from pvn.rollout.flight import fly, simulator_for
+        from pvn.viz.paper_figures import Flown, draw_gallery
+        from pvn.viz.saving import paper_paths
 
         paper_paths(self.out)
         system = self.chosen.pilot()
@@ -208,8 +208,8 @@ class Maps:
 
     def run(self) -> None:
         """Fly, draw, and say where."""
-        from pvn.app.flight_maps import draw_maps
-        from pvn.app.saving import paper_paths
+        from pvn.viz.flight_maps import draw_maps
+        from pvn.viz.saving import paper_paths
 
         paper_paths(self.out)
         if self.steps < 1:

@@ -65,12 +65,12 @@ class Evaluate:
         """Fly, judge, and write what comes of it."""
         import json
 
-        from pvn.app.progress import progress_bar
+        from pvn.cli.progress import progress_bar
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import fingerprint, fly_split
         from pvn.evaluation.summary import summarise
         from pvn.evaluation.systems import check_different, check_predicts, check_words, make_system
-        from pvn.world.files import replacing
+        from pvn.files import replacing
 
         if not self.systems:
             raise ValueError("systems: got none, expected one or more, such as pvn oracle")
@@ -117,8 +117,8 @@ class Evaluate:
 
     def run(self) -> None:
         """Fly, judge, and print."""
-        from pvn.app.foresight import print_bound
-        from pvn.app.results import print_results
+        from pvn.report.prediction_quality import print_bound
+        from pvn.report.results_table import print_results
 
         results = self.judge()
         summaries, judged = results.summaries, results.bounds
@@ -134,8 +134,8 @@ class Evaluate:
         """Fly some once more, and write recordings, films and summaries."""
         import sys
 
-        from pvn.app.flight_files import fly_to_show, missing, save_flight
-        from pvn.app.progress import progress_over
+        from pvn.cli.progress import progress_over
+        from pvn.viz.flight_files import fly_to_show, missing, save_flight
 
         for line in missing().values():
             print(line, file=sys.stderr)
@@ -145,10 +145,10 @@ class Evaluate:
 
     def _judge(self, system: System, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
         """Fly a PVN once more, judge its predictions, and write report and picture."""
-        from pvn.app.foresight import draw_judgement
-        from pvn.app.progress import progress_bar
+        from pvn.cli.progress import progress_bar
         from pvn.evaluation.predictions import fly_with_predictions, judge
         from pvn.learning.checkpoint import write_json
+        from pvn.report.prediction_quality import draw_judgement
 
         with progress_bar(f"{system.name} predicts", len(segments)) as watch:
             predictions = fly_with_predictions(

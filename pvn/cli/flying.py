@@ -12,9 +12,9 @@ from pvn.cli.options import Device
 from pvn.cli.serving import fly_over_airsim
 
 if TYPE_CHECKING:
-    from pvn.corpus.flight import FlightLog
     from pvn.geometry import Camera
     from pvn.learning.agent import Agent
+    from pvn.rollout.flight import FlightLog
     from pvn.simulator.simulator import SimulatorConfig
     from pvn.world.task import Task
 
@@ -45,10 +45,10 @@ def _check_words(instruction: str, agent: Agent) -> None:
 
 def _pilot(name: Pilot, weights: Path | None, device: str) -> Any:
     """The pilot of that name."""
-    from pvn.corpus.oracle import Oracle
-    from pvn.corpus.pilots import Average, Stop
     from pvn.evaluation.systems import make_system
     from pvn.learning.agent import load_agent
+    from pvn.rollout.oracle import Oracle
+    from pvn.rollout.trivial_pilots import Average, Stop
 
     match name:
         case "pvn" | "gsmn" | "chaplot":
@@ -136,7 +136,7 @@ class Fly:
 
         import numpy as np
 
-        from pvn.corpus.meadow import sample_paragraph
+        from pvn.corpus.meadow.generator import sample_paragraph
         from pvn.corpus.store import read_corpus
         from pvn.world.lani import read_layout
         from pvn.world.task import Task
@@ -160,8 +160,8 @@ class Fly:
 
     def run(self) -> None:
         """Fly, draw, and say what happened."""
-        from pvn.app.tables import print_flights
         from pvn.evaluation.systems import System
+        from pvn.report.tables import print_flights
         from pvn.simulator.simulator import SimulatorConfig
 
         self._check()
@@ -202,7 +202,7 @@ class Fly:
         from rich.console import Console
         from rich.progress import track
 
-        from pvn.app.figures import draw_flight, fly_with_frames
+        from pvn.viz.flight_picture import draw_flight, fly_with_frames
 
         console = Console()
         with console.status("compiling (the first time only) and flying"):
@@ -214,10 +214,10 @@ class Fly:
 
     def _record(self, policy: Any, config: SimulatorConfig, tasks: list[Task]) -> tuple[FlightLog, list[Path]]:
         """Fly one by one, and write recording, film and summary of each."""
-        from pvn.app.flight_files import fly_to_show, missing, save_flight
-        from pvn.app.progress import progress_over
-        from pvn.corpus.flight import join_logs
+        from pvn.cli.progress import progress_over
         from pvn.evaluation.systems import System
+        from pvn.rollout.flight import join_logs
+        from pvn.viz.flight_files import fly_to_show, missing, save_flight
 
         assert self.save is not None
         for line in missing().values():
@@ -242,8 +242,8 @@ class Catalogue:
 
     def run(self) -> None:
         """Draw, and say where."""
-        from pvn.app.catalogue import draw_catalogue
-        from pvn.app.saving import picture_path
+        from pvn.viz.catalogue import draw_catalogue
+        from pvn.viz.saving import picture_path
         from pvn.world.landmarks import LANDMARK_NAMES
 
         draw_catalogue(picture_path(self.out), self.names or LANDMARK_NAMES)
@@ -265,10 +265,10 @@ class Field:
 
     def run(self) -> None:
         """Draw, and say where."""
-        from pvn.app.figures import draw_flight, fly_with_frames
-        from pvn.app.saving import picture_path
-        from pvn.corpus.meadow import sample_paragraph
-        from pvn.corpus.oracle import Oracle
+        from pvn.corpus.meadow.generator import sample_paragraph
+        from pvn.rollout.oracle import Oracle
+        from pvn.viz.flight_picture import draw_flight, fly_with_frames
+        from pvn.viz.saving import picture_path
         from pvn.world.lani import read_layout, write_layout
 
         layout = None if self.file is None else read_layout(self.file)
@@ -299,10 +299,10 @@ class Flight:
 
     def run(self) -> None:
         """Fly, write, and say how it went."""
-        from pvn.app.figures import outcome
-        from pvn.app.flight_files import flight_path, fly_to_show, write_flight
-        from pvn.corpus.meadow import sample_paragraph
+        from pvn.corpus.meadow.generator import sample_paragraph
         from pvn.evaluation.systems import make_system
+        from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
+        from pvn.viz.flight_picture import outcome
 
         out = flight_path(self.out or Path(f"pictures/flight_seed{self.seed}_{self.number}.mp4"))
         tasks = [segment.task for segment in sample_paragraph(self.seed)]

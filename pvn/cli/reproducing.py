@@ -251,9 +251,9 @@ class Reproduce:
     @contextmanager
     def _timed(self, name: str, is_anew: bool = False) -> Iterator[None]:
         """Add the wall time of what is done meanwhile to times.json, interrupted or not; anew: take its place."""
-        from pvn.app.report import describe_machine
         from pvn.corpus.store import identity
         from pvn.learning.checkpoint import read_json, write_json
+        from pvn.report.results_page import describe_machine
 
         began, machine = time.perf_counter(), describe_machine(self.device)
         try:
@@ -297,14 +297,14 @@ class Reproduce:
 
     def _report(self) -> None:
         """Draw the figures and write the report."""
-        from pvn import presets
-        from pvn.app.illustrations import illustrate_flights, illustrate_judgement, illustrate_results
-        from pvn.app.report import Provenance, StepTime, write_report
         from pvn.corpus.store import origin, read_corpus
         from pvn.evaluation.flights import read_flights
         from pvn.evaluation.intervals import Bootstrap
         from pvn.evaluation.systems import make_system
+        from pvn.learning import presets
         from pvn.learning.checkpoint import read_json
+        from pvn.report.illustrations import illustrate_flights, illustrate_judgement, illustrate_results
+        from pvn.report.results_page import Provenance, StepTime, write_report
 
         summaries, figures = self._summaries(), self.out / "figures"
         with self._timed("figures", is_anew=True):

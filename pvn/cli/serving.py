@@ -12,8 +12,8 @@ from tyro.conf import Positional
 from pvn.cli.options import needing
 
 if TYPE_CHECKING:
-    from pvn.corpus.flight import FlightLog
     from pvn.evaluation.systems import System
+    from pvn.rollout.flight import FlightLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,10 @@ class Serve:
         from contextlib import suppress
 
         with needing("airsim"):
-            from pvn.airsim.server import serve
-        from pvn.airsim.images import Eye
-        from pvn.airsim.service import Service, ServiceConfig, compile_kernels
-        from pvn.corpus.meadow import sample_paragraph
+            from pvn.bridges.airsim.server import serve
+        from pvn.bridges.airsim.host import Service, ServiceConfig, compile_kernels
+        from pvn.bridges.airsim.images import Eye
+        from pvn.corpus.meadow.generator import sample_paragraph
         from pvn.geometry import Camera
         from pvn.world.lani import read_layout
 
@@ -85,7 +85,7 @@ def _address(url: str) -> tuple[str, int, str, str]:
 def _write_log(path: Path, instruction: str, log: FlightLog) -> None:
     import json
 
-    from pvn.world.files import replacing
+    from pvn.files import replacing
 
     content = {
         "instruction": instruction,
@@ -102,9 +102,9 @@ def fly_over_airsim(url: str, instruction: str | None, system: System, out: Path
     """Fly one instruction in an AirSim world; however the flight ends, the drone hovers, and what was flown is kept."""
     import numpy as np
 
-    from pvn.airsim.field import AirSimField, AirSimOptions
-    from pvn.app.tables import print_flights
-    from pvn.corpus.flight import fly
+    from pvn.bridges.airsim.field import AirSimField, AirSimOptions
+    from pvn.report.tables import print_flights
+    from pvn.rollout.flight import fly
     from pvn.world.task import Task
 
     host, port, vehicle, camera = _address(url)

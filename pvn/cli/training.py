@@ -99,7 +99,7 @@ class Train:
 
     def _train(self, corpus: Corpus, watch: Watch) -> None:
         """Train the system."""
-        from pvn import presets
+        from pvn.learning import presets
         from pvn.learning.baselines import train_baseline
         from pvn.learning.training import train
 
@@ -118,7 +118,7 @@ class Train:
 
     def run(self) -> None:
         """Train, and say what came of it."""
-        from pvn.app.progress import training_bars
+        from pvn.cli.progress import training_bars
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.corpus.banks import Bank, bundled_banks
+from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import NUM_RESERVED, Vocabulary, tokenise
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pvn.corpus.flight import Policy, fly, simulator_for
-from pvn.corpus.pilots import Average, Stop
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
+from pvn.rollout.flight import Policy, fly, simulator_for
+from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 

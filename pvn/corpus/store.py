@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
-from pvn.world.files import replacing
+from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pvn.corpus.banks import bundled_banks
+from pvn.corpus.meadow.banks import bundled_banks
 
 PADDING, UNKNOWN = 0, 1
 NUM_RESERVED = 2

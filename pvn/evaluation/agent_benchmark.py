@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from pvn.corpus.alignment import align
-from pvn.corpus.banks import bundled_banks
-from pvn.corpus.flight import simulator_for
-from pvn.corpus.meadow import make_meadow, sample_paragraph
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow, sample_paragraph
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import ground_homography
 from pvn.learning.agent import shipped_agent
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate, draw_batches, select, take_batch
-from pvn.learning.descent import make_optimizer, own_stream, precision, record
+from pvn.learning.optimisation import make_optimizer, own_stream, precision, record
 from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
 from pvn.model.execution import crop_around
@@ -30,6 +29,7 @@ from pvn.model.mapping import Frames
 from pvn.model.pvn import pose_in_map
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.rollout.flight import simulator_for
 
 H200_FLOPS, H200_BYTES = 989e12, 4.8e12
 """What an H200 can do in a second: bf16 operations on its tensor cores, bytes to and from its memory (data sheet)."""

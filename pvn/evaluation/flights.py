@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.corpus.flight import FlightLog, Policy, fly, simulator_for
 from pvn.corpus.segments import Segment
 from pvn.evaluation.metrics import FlightMetrics, measure
 from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.rollout.flight import FlightLog, Policy, fly, simulator_for
 from pvn.simulator.simulator import SimulatorConfig
 
 AT_ONCE = {"cpu": 1, "cuda": 1024}

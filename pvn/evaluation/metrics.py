@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from pvn.corpus.flight import FlightLog
-from pvn.corpus.scene import solid_extent
+from pvn.corpus.meadow.scene import solid_extent
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
+from pvn.rollout.flight import FlightLog
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout

@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.oracle import Oracle
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import SUCCESS_M, Task, sample_tour
 

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.corpus.flight import fly, simulator_for
 from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
@@ -21,6 +20,7 @@ from pvn.learning.losses import LossConfig
 from pvn.learning.targets import target_distributions
 from pvn.model.pvn import PVN, PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
+from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
 
 WHEN = ("first", "last")

@@ -11,14 +11,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.oracle import Oracle
-from pvn.corpus.pilots import Average, Stop
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent
 from pvn.learning.checkpoint import read_json
 from pvn.model.pvn import PVN, IdealAct
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.simulator import SimulatorConfig
 
 TRIVIAL = ("stop", "average", "oracle")

@@ -17,8 +17,8 @@ from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import write_json
 from pvn.learning.dagger import train_dagger, uncompiled
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
-from pvn.learning.descent import peak_memory
 from pvn.learning.imitation import CHECKPOINT, ImitationConfig, imitate, measure_imitation
+from pvn.learning.optimisation import peak_memory
 from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.learning.training import Watch
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from pvn.world.files import replacing
+from pvn.files import replacing
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:

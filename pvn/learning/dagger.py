@@ -17,16 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pvn.corpus.flight import Policy, fly, simulator_for
-from pvn.corpus.oracle import Oracle, OracleMemory
 from pvn.corpus.segments import Segment
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, draw_batches, flown_again, select
-from pvn.learning.descent import blown_up, is_finite, make_optimizer, set_rate
 from pvn.learning.imitation import ImitationConfig, take_step
+from pvn.learning.optimisation import blown_up, is_finite, make_optimizer, set_rate
 from pvn.learning.stage2 import pruned
 from pvn.model.chaplot import Chaplot, ChaplotModel
 from pvn.model.gsmn import GSMN, GSMNModel
+from pvn.rollout.flight import Policy, fly, simulator_for
+from pvn.rollout.oracle import Oracle, OracleMemory
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 

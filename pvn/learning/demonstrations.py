@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from pvn.corpus.alignment import Alignment
-from pvn.corpus.flight import FlightLog, fly
-from pvn.corpus.oracle import Oracle
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
+from pvn.rollout.flight import FlightLog, fly
+from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS

@@ -27,7 +27,8 @@ from pvn.learning.demonstrations import (
     select,
     take_batch,
 )
-from pvn.learning.descent import (
+from pvn.learning.losses import auxiliary_losses
+from pvn.learning.optimisation import (
     STEPS_BEFORE_RECORDING,
     blown_up,
     is_finite,
@@ -40,7 +41,6 @@ from pvn.learning.descent import (
     save_training,
     set_rate,
 )
-from pvn.learning.losses import auxiliary_losses
 from pvn.learning.stage2 import action_losses
 from pvn.model.chaplot import ChaplotModel
 from pvn.model.gsmn import Decision, GSMNModel

@@ -24,7 +24,8 @@ from pvn.learning.demonstrations import (
     select,
     take_batch,
 )
-from pvn.learning.descent import (
+from pvn.learning.losses import LossConfig, Losses, objective, stage1_losses
+from pvn.learning.optimisation import (
     STEPS_BEFORE_RECORDING,
     blown_up,
     is_finite,
@@ -37,7 +38,6 @@ from pvn.learning.descent import (
     save_training,
     set_rate,
 )
-from pvn.learning.losses import LossConfig, Losses, objective, stage1_losses
 from pvn.model.gsmn import GSMNModel
 from pvn.model.visitation import VisitationModel
 

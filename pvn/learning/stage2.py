@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pvn.corpus.flight import fly, simulator_for
-from pvn.corpus.oracle import Oracle, OracleMemory
 from pvn.corpus.segments import Segment
 from pvn.geometry import to_map
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.demonstrations import even_paths
-from pvn.learning.descent import blown_up
+from pvn.learning.optimisation import blown_up
 from pvn.learning.targets import target_distributions
 from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.pvn import pose_in_map, to_action
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle, OracleMemory
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 

@@ -19,7 +19,7 @@ from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
-from pvn.learning.descent import peak_memory
+from pvn.learning.optimisation import peak_memory
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pvn.corpus.flight import simulator_for
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import to_map, wrap_angle
 from pvn.model.execution import ExecutionModel, crop_around
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import SemanticMemory, one_frame_each
 from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationModel
+from pvn.rollout.flight import simulator_for
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task
 

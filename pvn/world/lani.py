@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.world.files import replacing
+from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import Landmark, Layout

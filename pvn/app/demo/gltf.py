@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.app.meshes import Mesh
+from pvn.viz.meshes import Mesh
 
 FLOAT, UNSIGNED_BYTE, UNSIGNED_INT = 5126, 5121, 5125
 ARRAY, ELEMENTS = 34962, 34963

@@ -13,17 +13,17 @@ import numpy as np
 import viser
 from viser import uplot
 
-from pvn.app.demo.choices import LARGEST_SEED, MOST_LETTERS, PILOTS, Choice, Ground, Pilot
-from pvn.app.demo.flight import Shown
-from pvn.app.demo.stage import Stage
-from pvn.app.demo.stage import View as CameraView
-from pvn.app.demo.visitor import State
-from pvn.app.recorded import Floats
+from pvn.app.demo.flight_setup import LARGEST_SEED, MOST_LETTERS, PILOTS, Choice, Ground, Pilot
+from pvn.app.demo.scene import Stage
+from pvn.app.demo.scene import View as CameraView
+from pvn.app.demo.session import State
+from pvn.app.demo.shown_flight import Shown
+from pvn.viz.flight_record import Floats
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 
 if TYPE_CHECKING:
-    from pvn.app.demo.visitor import Visitor
+    from pvn.app.demo.session import Visitor
 
 PILOT_NAMES: dict[str, Pilot] = dict(zip(("PVN", "GSMN", "Chaplot", "Oracle"), PILOTS, strict=True))
 SPEEDS = {"as it is": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as it goes": 0.0}

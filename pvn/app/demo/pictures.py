@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pvn.app.evolution import REACH
-from pvn.app.recorded import Maps, Moment
-from pvn.app.views import Picture, as_bytes, grounding_picture, heat, map_ranges, semantic_picture
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.rendering import ORIGIN
+from pvn.viz.flight_record import Maps, Moment
+from pvn.viz.map_pictures import Picture, as_bytes, grounding_picture, heat, map_ranges, semantic_picture
+from pvn.viz.paper_figures import REACH
 from pvn.world.layout import FIELD_SIZE, Layout
 
 Bytes = npt.NDArray[np.uint8]

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 import viser
 
-from pvn.app.demo.choices import PILOTS, Pilot, choose, random_ground
+from pvn.app.demo.flight_setup import PILOTS, Pilot, choose, random_ground
 from pvn.app.demo.page import Page
 from pvn.app.demo.pictures import HEAT_PX, ground_picture, heat_picture, maps_sheet
-from pvn.app.demo.stage import furnish, landmark_glb
-from pvn.app.demo.visitor import House, Visitor
-from pvn.app.recorded import fly_and_record
-from pvn.app.views import picture_of_field
+from pvn.app.demo.scene import furnish, landmark_glb
+from pvn.app.demo.session import House, Visitor
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.systems import System, make_system
+from pvn.viz.flight_record import fly_and_record
+from pvn.viz.map_pictures import picture_of_field
 
 
 @dataclass(frozen=True, kw_only=True)

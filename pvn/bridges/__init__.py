@@ -1,0 +1,1 @@
+"""Other worlds, and scripts written for them."""

@@ -1,0 +1,241 @@
+"""References: what to call a landmark so that a listener who sees the field can tell which one is meant.
+
+A reference fits a landmark if all its words occur together in some reference any author has for the landmark's class.
+One that fits a single landmark of the field is chosen as it is; one that fits several is told apart by what is
+near it, by distance or by side; a small share stays ambiguous, as people's do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pvn.corpus.meadow.banks import Bank, bundled_banks
+from pvn.corpus.meadow.guide_lines import FENCES, Pose
+from pvn.corpus.meadow.manoeuvres import SLOTS
+from pvn.corpus.meadow.scene import Points, Scene, shore_distance, wrap
+from pvn.corpus.meadow.tours import Flight
+from pvn.corpus.vocabulary import merge_typos, tokenise
+from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.layout import FIELD_SIZE
+
+AMBIGUOUS_SHARE = 0.02
+"""Share of references that may fit several landmarks of the field, with nothing to tell them apart."""
+TOLD_APART_SHARE = 0.5
+"""Share of references that fit several landmarks and are kept where there is a way to tell them apart."""
+NEAR = 14.0
+"""Landmarks this close are near each other, metres; LANI's layouts keep 10 m and more between most."""
+CLEARLY = 4.0
+"""What tells two things apart differs by at least this many metres."""
+_EMPTY = frozenset(("a", "an", "the", "of", "with", "that", "is", "its", "thing", "object", "looking", "like", "s"))
+_NEAR_WORDS = ("near", "close to", "closest to")
+_AT_WORDS = ("near", "by", "next to", "close to")
+_SINGULAR = re.compile(r"\b(?:it|its|is|has|that|this)\b")
+_AFTER_THE_HEAD = re.compile(r"\b(?:of|with|that|thats|in|on|growing|like|made|without|near|for)\b")
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """What the authors call things, and which classes each name fits."""
+
+    by_author: dict[str, dict[str, tuple[str, ...]]]
+    """For each author and class, the author's references."""
+    fits: dict[str, npt.NDArray[np.bool_]]
+    """For each reference, which (63,) classes it fits."""
+    fences: dict[str, tuple[str, ...]]
+    lakes: dict[str, tuple[str, ...]]
+
+    @staticmethod
+    def of(banks: Sequence[Bank]) -> Lexicon:
+        """The lexicon of some banks; what a bank has no words for is called as the bundled banks call it."""
+        known = (*banks, *(bank for bank in bundled_banks() if bank.author not in {b.author for b in banks}))
+        shared = {
+            name: tuple(dict.fromkeys(text for bank in known for text in bank.references.get(name, ())))
+            for name in LANDMARK_NAMES
+        }
+        fence = tuple(dict.fromkeys(text for bank in known for text in bank.fence))
+        lake = tuple(dict.fromkeys(text for bank in known for text in bank.lake))
+        return Lexicon(
+            {bank.author: {name: bank.references.get(name) or shared[name] for name in shared} for bank in banks},
+            _fits(shared),
+            {bank.author: bank.fence or fence for bank in banks},
+            {bank.author: bank.lake or lake for bank in banks},
+        )
+
+
+def _content(text: str, merged: dict[str, str]) -> frozenset[str]:
+    words = (merged.get(word, word) for word in tokenise(text))
+    return frozenset(word.removesuffix("s") if len(word) > 3 else word for word in words if word not in _EMPTY)
+
+
+def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which (63,) classes each reference fits."""
+    texts = list(dict.fromkeys(text for group in references.values() for text in group))
+    merged = merge_typos(word for text in texts for word in tokenise(text))
+    contents = {text: _content(text, merged) for text in texts}
+    words = {word: place for place, word in enumerate(sorted(frozenset().union(*contents.values())))}
+    has = np.zeros((len(texts), len(words)), np.float32)
+    for row, text in enumerate(texts):
+        has[row, [words[word] for word in contents[text]]] = 1.0
+    # A reference lies within another if they share as many words as it has.
+    is_within = has @ has.T >= has.sum(axis=1)[:, None]
+    place_of = {text: place for place, text in enumerate(texts)}
+    members = np.zeros((len(texts), len(references)), bool)
+    for column, group in enumerate(references.values()):
+        members[[place_of[text] for text in group], column] = True
+    return dict(zip(texts, is_within @ members, strict=True))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A noun phrase with its article."""
+
+    text: str
+    is_ambiguous: bool
+
+
+class _Speaker:
+    """Chooses references in one field from one place."""
+
+    def __init__(
+        self, lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
+    ) -> None:
+        self.lexicon, self.author, self.scene, self.pose = lexicon, author, scene, Pose(*flight.start)
+        self.generator, self.meant = generator, flight.meant
+        # A phrase that goes on about "it" or what "is" there wants one thing, not several.
+        self.is_singular = bool(_SINGULAR.search(say))
+        self.classes = [LANDMARK_NAMES.index(mark.name) for mark in scene.layout.landmarks]
+
+    def pick(self, options: Sequence[str]) -> str:
+        return options[int(self.generator.integers(len(options)))]
+
+    def _rivals(self, text: str, mark: int) -> list[int]:
+        fits = self.lexicon.fits[text]
+        return [other for other, kind in enumerate(self.classes) if other != mark and fits[kind]]
+
+    def _names(self, mark: int) -> tuple[str, ...]:
+        names = self.lexicon.by_author[self.author][self.scene.layout.landmarks[mark].name]
+        singular = tuple(name for name in names if not is_plural(name))
+        return singular if self.is_singular and singular else names
+
+    def _bearings(self, marks: Sequence[int]) -> Points:
+        """Directions off the heading of some landmarks, radians, left positive."""
+        off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
+        return wrap(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
+
+    def refer(self, mark: int, is_seen_now: bool) -> Reference:
+        """A reference to a landmark; `is_seen_now` where its distance and side as the drone sees it now may tell."""
+        names = self._names(mark)
+        rivals = {name: self._rivals(name, mark) for name in names}
+        alone = [name for name in names if not rivals[name]]
+        shared = [name for name in names if rivals[name]]
+        draw = self.generator.random()
+        if shared and draw < AMBIGUOUS_SHARE:
+            return Reference(f"the {self.pick(shared)}", True)
+        # Names that need help come up about as often as people reach for them.
+        if shared and (not alone or draw < AMBIGUOUS_SHARE + TOLD_APART_SHARE * len(shared) / len(names)):
+            name = self.pick(shared)
+            ways = self._ways_to_tell(name, mark, rivals[name], is_seen_now)
+            if ways:
+                return Reference(self.pick(ways), False)
+        if alone:
+            return Reference(f"the {self.pick(alone)}", False)
+        return Reference(f"the {min(names, key=lambda name: len(rivals[name]))}", True)
+
+    def _ways_to_tell(self, name: str, mark: int, rivals: list[int], is_seen_now: bool) -> list[str]:
+        ways = [*self._by_neighbour(name, mark, rivals), *self._by_border(name, mark, rivals)]
+        if is_seen_now:
+            ways += [*self._by_distance(name, mark, rivals), *self._by_side(name, mark, rivals)]
+        return ways
+
+    def _by_neighbour(self, name: str, mark: int, rivals: list[int]) -> list[str]:
+        centres = self.scene.centres
+        gap = np.hypot(*(centres - centres[mark]).T)
+        ways = []
+        for other in np.argsort(gap).tolist():
+            if other == mark or other in rivals or other in self.meant or gap[other] > NEAR:
+                continue
+            if abs(self._bearings([other])[0]) > math.radians(75):
+                continue
+            is_clear = all(np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEARLY for rival in rivals)
+            alone = [text for text in self._names(other) if not self._rivals(text, other)]
+            if is_clear and alone:
+                ways.append(f"the {name} {self.pick(_NEAR_WORDS)} the {self.pick(alone)}")
+        return ways[:2]
+
+    def _by_border(self, name: str, mark: int, rivals: list[int]) -> list[str]:
+        ways = []
+        marks = [mark, *rivals]
+        for colour, angle in FENCES.items():
+            ahead = np.array([math.cos(angle), math.sin(angle)])
+            left = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
+            if left[0] < 7.0 and (left[1:] > left[0] + 2 * CLEARLY).all():
+                ways.append(f"the {name} {self.pick(_AT_WORDS)} the {colour} fence")
+        if self.scene.lake is not None:
+            places = self.scene.centres[marks].tolist()
+            shore = np.array([shore_distance(x, y, self.scene.lake.shore) for x, y in places])
+            if shore[0] < 6.0 and (shore[1:] > shore[0] + 2 * CLEARLY).all():
+                ways.append(f"the {name} {self.pick(_AT_WORDS)} the {self.pick(('lake', 'water'))}")
+        return ways
+
+    def _by_distance(self, name: str, mark: int, rivals: list[int]) -> list[str]:
+        off = self.scene.centres[[mark, *rivals]] - (self.pose.x, self.pose.y)
+        distance = np.hypot(off[:, 0], off[:, 1])
+        if (distance[1:] > distance[0] + CLEARLY).all():
+            return [f"the {self.pick(('closest', 'nearest'))} {name}"]
+        if (distance[1:] < distance[0] - CLEARLY).all():
+            return [f"the {self.pick(('far', 'farthest'))} {name}"]
+        return []
+
+    def _by_side(self, name: str, mark: int, rivals: list[int]) -> list[str]:
+        if len(rivals) != 1:
+            return []
+        bearing, other = self._bearings([mark, *rivals]).tolist()
+        if abs(bearing) > math.radians(60) or abs(other) > math.radians(60):
+            return []
+        side = "left" if bearing > 0 else "right"
+        # Clearly on that side of the drone, and clearly more so than the other one.
+        if (
+            abs(bearing) < math.radians(8)
+            or abs(bearing - other) < math.radians(15)
+            or (bearing > other) != (bearing > 0)
+        ):
+            return []
+        return [self.pick((f"the {name} on the {side}", f"the {name} to the {side}", f"the {side} {name}"))]
+
+    def fence(self, colour: str) -> str:
+        """A reference to a fence."""
+        return "the " + self.pick(self.lexicon.fences[self.author]).replace("{COLOR}", colour)
+
+    def lake(self) -> str:
+        """A reference to the lake."""
+        return "the " + self.pick(self.lexicon.lakes[self.author])
+
+
+def is_plural(name: str) -> bool:
+    """Whether a noun phrase is plural by its head: "two palms" is, "pair of palms" and "cactus" are not."""
+    head = _AFTER_THE_HEAD.split(name)[0].split()[-1]
+    return head.endswith("s") and not head.endswith(("ss", "us", "'s"))
+
+
+def refer_to_all(
+    lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
+) -> tuple[dict[str, str], bool]:
+    """Texts for the slots A, B, C, F, W of a flight told in a phrase, and whether one of them is ambiguous."""
+    speaker = _Speaker(lexicon, author, say, scene, flight, generator)
+    # "Pass the tree on the left on your left" helps nobody: only what is flown to is pointed at.
+    first = flight.do[0]
+    may_point = first.kind in ("goto", "toward") and not first.detail
+    references = [speaker.refer(mark, may_point and place == 0) for place, mark in enumerate(flight.meant)]
+    texts = {slot: reference.text for slot, reference in zip(SLOTS, references, strict=False)}
+    for manoeuvre in flight.do:
+        if manoeuvre.kind == "fence":
+            texts["F"] = speaker.fence(manoeuvre.detail)
+        elif manoeuvre.kind.startswith("lake"):
+            texts["W"] = speaker.lake()
+    return texts, any(reference.is_ambiguous for reference in references)

@@ -1,0 +1,127 @@
+"""Curves: how systems learned, and how often they succeed if the goal is narrower or wider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+
+from pvn.evaluation.summary import Summary
+from pvn.viz.saving import save_figure
+from pvn.world.task import SUCCESS_M
+
+PHASES = {
+    "words/loss": "reading words: loss",
+    "stage1/dev_trajectory": "stage 1: trajectory loss on dev",
+    "stage1/dev_goal": "stage 1: goal loss on dev",
+    "stage1/loss": "stage 1: loss in training",
+    "stage2/loss": "stage 2: loss in training",
+    "imitation/loss": "imitation: loss in training",
+    "DAggerFM/loss": "DAggerFM: loss in training",
+}
+"""What is drawn of a training log, by its name there."""
+SMOOTHED = 50
+"""Points of a curve from which on it is smoothed."""
+MOST_BANDS = 6
+"""Curves in one panel up to which their intervals are drawn; more would be one grey cloud."""
+
+Curve = npt.NDArray[np.float64]
+
+
+def read_curves(logs: Path) -> dict[str, Curve]:
+    """Points (N, 2), step and value, of every figure in a run's TensorBoard logs; a resumed run's are joined."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    points: dict[str, dict[int, float]] = {}
+    for file in sorted(logs.glob("events.out.tfevents.*"), key=lambda file: file.stat().st_mtime):
+        events = EventAccumulator(str(file), size_guidance={"scalars": 0})
+        events.Reload()
+        for name in events.Tags()["scalars"]:
+            # Steps that were taken again after a resumption count once.
+            points.setdefault(name, {}).update({event.step: event.value for event in events.Scalars(name)})
+    return {name: np.array(sorted(found.items()), np.float64) for name, found in points.items()}
+
+
+def _readable(name: str, curve: Curve) -> Curve:
+    """A curve (N, 2) as one wants to see it: running means, where it has points enough to be a thicket."""
+    if "/dev_" in name:  # measured now and then, and logged again at every step until the next time
+        return curve[np.diff(curve[:, 1], prepend=np.nan) != 0]
+    if len(curve) < SMOOTHED:
+        return curve
+    width = len(curve) // 25
+    kernel = np.ones(width) / width
+    return np.stack([np.convolve(column, kernel, mode="valid") for column in curve.T], axis=1)
+
+
+def system_colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a line style for each system, the same in every figure."""
+    palette = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+    styles = ("-", "--", ":")
+    return {name: (palette[n % len(palette)], styles[n // len(palette) % len(styles)]) for n, name in enumerate(names)}
+
+
+def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> None:
+    """Write a panel for each phase of learning with the curves of all runs that have it, by system and figure."""
+    phases = [name for name in PHASES if any(name in run for run in curves.values())]
+    colours = system_colours(names)
+    columns = min(4, len(phases))
+    rows = -(-len(phases) // columns)
+    figure, cells = plt.subplots(
+        rows, columns, figsize=(4.2 * columns, 3.3 * rows), layout="constrained", squeeze=False
+    )
+    for cell in cells.flat[len(phases) :]:
+        cell.set_axis_off()
+    for cell, phase in zip(cells.flat, phases, strict=False):
+        for system, run in curves.items():
+            if phase in run:
+                colour, style = colours[system]
+                cell.plot(*_readable(phase, run[phase]).T, style, color=colour, label=system, linewidth=1.6)
+        cell.set_title(PHASES[phase], fontsize=11)
+        cell.set_xlabel("iteration" if phase.startswith(("stage2", "DAggerFM")) else "step")
+        cell.grid(alpha=0.25)
+        cell.spines[["top", "right"]].set_visible(False)
+    named = {label: line for cell in cells.flat for line, label in zip(*cell.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=min(5, len(named)), frameon=False
+    )
+    save_figure(figure, path)
+
+
+def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, tuple[str, str]]) -> None:
+    for summary in summaries:
+        curve = summary.overall.success_by_radius
+        colour, style = colours[summary.system]
+        axis.plot(
+            list(curve), [rate.value for rate in curve.values()], style,
+            color=colour, linewidth=3.0 if summary.system == "pvn" else 1.6, label=summary.system,
+        )  # fmt: skip
+        if len(summaries) <= MOST_BANDS:
+            axis.fill_between(
+                list(curve), [rate.low for rate in curve.values()], [rate.high for rate in curve.values()],
+                color=colour, alpha=0.12, linewidth=0,
+            )  # fmt: skip
+    axis.axvline(SUCCESS_M, color="#888888", linewidth=1.0, linestyle=(0, (2, 3)), zorder=0)
+    axis.set(xlabel="radius of the goal (m)", ylim=(0, 102), xlim=(1, 10), title=f"split {summaries[0].split}")
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequence[str]) -> None:
+    """Write the success rate of each system over the radius of the goal, a panel for each split, with 95% bands."""
+    splits = list(dict.fromkeys(summary.split for summary in summaries))
+    figure, cells = plt.subplots(
+        1, len(splits), figsize=(5.6 * len(splits), 5.4), layout="constrained", squeeze=False, sharey=True
+    )
+    colours = system_colours(names)
+    for cell, split in zip(cells.flat, splits, strict=True):
+        _draw_radii(cell, [summary for summary in summaries if summary.split == split], colours)
+    cells[0, 0].set_ylabel("success rate (%)")
+    named = {label: line for cell in cells.flat for line, label in zip(*cell.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=min(5, len(named)), frameon=False
+    )
+    save_figure(figure, path)

@@ -1,0 +1,166 @@
+"""Reports as tables on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pvn.corpus.alignment import Alignment, sensible_words
+from pvn.corpus.statistics import LANI
+from pvn.evaluation.oracle_benchmark import PAPER
+from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
+from pvn.rollout.flight import FlightLog
+from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.task import SUCCESS_M, Task
+
+
+def print_simulator_report(report: dict[str, Any]) -> None:
+    """The report as tables."""
+    console = Console()
+    cpu = report["cpu"]
+    table = Table(title=f"one field, 128x72, {cpu['cores']} CPU cores")
+    for heading in ("renderer", "frames/s", "fast is", "full is"):
+        table.add_column(heading, justify="left" if heading == "renderer" else "right")
+    for quality in QUALITIES:
+        table.add_row(f"pvn, {quality}", f"{cpu[f'{quality}_fps']:,.0f}", "", "")
+    for name, rate in report["peers"].items():
+        ratios = (f"{cpu[f'{quality}_fps'] / rate:.1f} times" for quality in QUALITIES)
+        table.add_row(name.removesuffix("_fps").replace("_", ", ", 1).replace("_", " "), f"{rate:,.0f}", *ratios)
+    console.print(table)
+    for name, reason in report.get("peers_that_failed", {}).items():
+        console.print(f"{name} is installed but does not run here: {reason}")
+    console.print(
+        f"first frame {cpu['first_frame_s']:.1f} s after the start of Python, in {cpu['first_frame_mb']:.0f} MB"
+    )
+    for device in ("cpu", "cuda"):
+        if device not in report:
+            continue
+        growth = Table(title=f"{device}: {NUM_FIELDS} fields, growth with the batch")
+        for heading in ("batch", "fast frames/s", "full frames/s", "fast flight-steps/s", "full flight-steps/s"):
+            growth.add_column(heading, justify="right")
+        for row in report[device]["growth"]:
+            growth.add_row(*(f"{row[key]:,.0f}" for key in (
+                "batch", "fast_fps", "full_fps", "fast_flight_steps_per_s", "full_flight_steps_per_s",
+            )))  # fmt: skip
+        console.print(growth)
+    if "cuda" in report:
+        cuda = report["cuda"]
+        console.print(
+            f"{cuda['name']}, batch {cuda['batch']}: {cuda['fast_fps']:,.0f} frames/s fast, {cuda['full_fps']:,.0f} "
+            f"full; physics and picture of a step {cuda['full_step_ms']:.1f} ms in a loop, "
+            f"{cuda['full_step_alone_ms']:.1f} ms alone; {cuda['memory_gib']:.2f} GiB"
+        )
+
+
+def print_flights(
+    title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool, labels: Sequence[str] | None = None
+) -> None:
+    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended.
+
+    labels: what the flights are called; without them they are numbered.
+    """
+    distance, flown = log.goal_distance(tasks), log.distance_flown()
+    table = Table(title=title)
+    for heading in ("", "instruction", "steps", "flown", "ends"):
+        table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
+    for index, task in enumerate(tasks):
+        has_stopped = bool(log.has_stopped[index])
+        end = "stopped by itself" if has_stopped else "never stopped"
+        if has_goals:
+            verdict = "success" if has_stopped and distance[index] < SUCCESS_M else "failure"
+            end = f"{float(distance[index]):.1f} m from the goal: {verdict}"
+        steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
+        label = str(index + 1) if labels is None else labels[index]
+        table.add_row(label, task.instruction, steps, metres, end)
+    Console().print(table)
+
+
+def print_agent_report(report: dict[str, Any]) -> None:
+    """The report as tables."""
+    console = Console()
+    table = Table("part", "ms", title=f"one step of one flight, {report['device']}, {report['threads']} threads")
+    table.columns[1].justify = "right"
+    for name, value in report["policy"].items():
+        table.add_row(name.removesuffix("_ms").replace("_", " "), f"{value:.1f}")
+    console.print(table)
+    learning = report["learning"]
+    title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions"
+    table = Table("part, forward and backward", "ms", "arithmetic alone", "memory alone", title=title)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, value in learning["parts_ms"].items():
+        least = learning.get("least_ms", {}).get(name)
+        table.add_row(
+            name, f"{value:.1f}", *(f"{least[key]:.2f}" for key in ("arithmetic_ms", "memory_ms")) if least else ()
+        )
+    table.add_row("whole step, launched", f"{learning['step_launched_ms']:.1f}")
+    if "step_ms" in learning:
+        table.add_row("whole step, recorded", f"{learning['step_ms']:.1f}")
+    console.print(table)
+    if "peak_gpu_gib" in learning:
+        console.print(f"peak GPU memory {learning['peak_gpu_gib']:.1f} GiB")
+
+
+def print_oracle_report(report: dict[str, Any]) -> None:
+    """The report as a table beside the paper's figures."""
+    table = Table(title=f"oracle over {report['segments']} segments")
+    for heading in ("figure", "here", "paper"):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, value in PAPER.items():
+        table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
+    Console().print(table)
+
+
+def print_corpus_report(report: dict[str, Any]) -> None:
+    """A corpus's figures beside LANI's."""
+    console = Console()
+    table = Table(title=f"corpus {report['name']}")
+    for heading in ("figure", "here", "LANI", "here / LANI"):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, value in LANI.items():
+        here = report[name]
+        shown = f"{here:,}" if isinstance(here, int) else f"{here:.2f}"
+        table.add_row(name.replace("_", " "), shown, f"{value:,g}", f"{here / value:.2f}")
+    table.add_row("landmarks mean", f"{report['landmarks_mean']:.2f}", "", "")
+    table.add_row("path mean m", f"{report['path_mean_m']:.2f}", "", "")
+    console.print(table)
+    splits = Table(title="splits")
+    for heading in ("split", "segments", "environments", "unseen phrases"):
+        splits.add_column(heading, justify="left" if heading == "split" else "right")
+    for split, part in report["splits"].items():
+        splits.add_row(split, f"{part['segments']:,}", f"{part['environments']:,}", f"{part['unseen_share']:.1%}")
+    console.print(splits)
+    for title, key in (("linguistic phenomena", "phenomena"), ("manoeuvres in a segment", "manoeuvres")):
+        if key not in report:
+            continue
+        shares = Table(title=title)
+        shares.add_column("")
+        shares.add_column("share of segments" if key == "phenomena" else "mean number", justify="right")
+        for name, share in report[key].items():
+            shares.add_row(name, f"{share:.1%}" if key == "phenomena" else f"{share:.3f}")
+        console.print(shares)
+    if "phrases" in report:
+        console.print(
+            f"{report['phrases']:,} phrases, {report['manoeuvres_per_segment']:.2f} manoeuvres a segment, "
+            f"{report['ambiguous_share']:.1%} of segments with an ambiguous reference"
+        )
+
+
+def print_alignments(alignment: Alignment) -> None:
+    """Each class's words by falling score, those its references have in bold."""
+    sensible = sensible_words(alignment)
+    table = Table(title="words aligned with each landmark class, by falling score")
+    table.add_column("class")
+    table.add_column("words (bold: in a reference for the class)")
+    for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True):
+        table.add_row(name, " ".join(f"[bold]{word}[/bold]" if word in sensible[name] else word for word in words))
+    console = Console()
+    console.print(table)
+    missing = [name for name in LANDMARK_NAMES if not sensible[name]]
+    console.print(
+        f"{len(LANDMARK_NAMES) - len(missing)} of {len(LANDMARK_NAMES)} classes have a sensible word"
+        + (f"; none: {', '.join(missing)}" if missing else "")
+    )

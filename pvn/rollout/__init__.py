@@ -1,0 +1,1 @@
+"""How flights are flown: the roll-out loop, policies and agents, the oracle and the trivial pilots."""

@@ -1,0 +1,55 @@
+"""Writing pictures, whole or not at all.
+
+What people typed is drawn with parse_math=False: between two dollar signs Matplotlib would look for a formula.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # pictures go to files; there may be no display
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from pvn.files import replacing
+
+DOTS_PER_INCH = 110
+PAPER_DOTS_PER_INCH = 300
+SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
+PAPER_SUFFIXES = ("", ".pdf", ".png")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to `path` and close it."""
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=DOTS_PER_INCH)
+    plt.close(figure)
+
+
+def save_for_paper(figure: Figure, path: Path) -> None:
+    """Write a figure beside each other as PDF (lines and text as such, fonts embedded) and as PNG, and close it."""
+    # Journals refuse matplotlib's own Type 3 fonts; TrueType can be searched, copied and edited, too.
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        for file in paper_paths(path):
+            with replacing(file) as partial:
+                figure.savefig(partial, dpi=PAPER_DOTS_PER_INCH)
+    plt.close(figure)
+
+
+def paper_paths(path: Path) -> tuple[Path, Path]:
+    """The files of a figure for a paper, PDF and PNG, whichever of them is named, or neither."""
+    if path.suffix not in PAPER_SUFFIXES:
+        raise ValueError(
+            f"figure: got {path}, expected a name that ends in .pdf or .png, or in neither: both files are written"
+        )
+    return path.with_suffix(".pdf"), path.with_suffix(".png")
+
+
+def picture_path(path: Path) -> Path:
+    """The path, if it ends as a picture does."""
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"picture: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
+    return path

@@ -1,0 +1,91 @@
+"""Pictures of a corpus's segments."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+
+from pvn.corpus.meadow.manoeuvres import SLOTS
+from pvn.corpus.segments import Segment
+from pvn.rollout.flight import simulator_for
+from pvn.viz.flight_picture import GOAL, SHOWN, draw_path, draw_start, draw_top_down
+from pvn.viz.saving import save_figure
+
+SHEET_PX = 500
+
+
+def _draw_above(axis: Axes, segment: Segment, size_px: int) -> None:
+    """The field from above with the demonstrated path, its start and its goal.
+
+    Where the manoeuvres are known: letters on the landmarks meant, dots where one manoeuvre ends and the next begins.
+    """
+    task, note = segment.task, segment.annotation
+    draw_top_down(axis, task.layout, size_px)
+    draw_path(axis, task.path, SHOWN, "-", "demonstrated")
+    draw_start(axis, task.start)
+    axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
+    if note is None:
+        return
+    for slot, mark in zip(SLOTS, note.meant, strict=False):
+        landmark = task.layout.landmarks[mark]
+        axis.text(
+            landmark.x, landmark.y, slot, fontsize=12, weight="bold", ha="center", va="center", zorder=8,
+            bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": "black", "alpha": 0.85},
+        )  # fmt: skip
+    for stop in note.stops[:-1]:
+        x, y = task.path[stop].tolist()
+        axis.scatter(x, y, s=28, color=SHOWN, edgecolor="black", zorder=6)
+
+
+def _told(segment: Segment) -> str:
+    """The manoeuvres and where the phrase comes from, for those who want to know."""
+    note = segment.annotation
+    if note is None:
+        return ""
+    return f"{'; '.join(note.manoeuvres)}\n{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}"
+
+
+def draw_segment(path: Path, segment: Segment) -> None:
+    """Write one segment's picture: the field from above, the demonstrated path, and what the drone sees at first."""
+    task = segment.task
+    figure = plt.figure(figsize=(12.4, 7.6), layout="constrained")
+    above, aside = np.ravel(figure.subfigures(1, 2, width_ratios=(1.45, 1)))  # type: ignore[arg-type]
+    axis = above.subplots()
+    _draw_above(axis, segment, 1000)
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    sentence, view = aside.subplots(2, 1)
+    for cell in (sentence, view):
+        cell.set_axis_off()
+    start = torch.tensor([task.start], dtype=torch.float64)
+    view.imshow(simulator_for([task]).reset(start).image[0].numpy(), interpolation="lanczos")
+    view.set_title("what the drone sees at first", fontsize=10, loc="left")
+    sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
+    words = textwrap.fill(f"“{task.instruction}”", 36)
+    sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, parse_math=False)
+    sentence.text(0.0, 0.0, _told(segment), fontsize=10, va="bottom", color="#555555", parse_math=False)
+    save_figure(figure, path)
+
+
+def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
+    """Write a sheet of segments from above, three in a row, each under its sentence."""
+    columns = min(3, len(segments))
+    rows = math.ceil(len(segments) / columns)
+    figure, cells = plt.subplots(
+        rows, columns, figsize=(5.6 * columns, 6.4 * rows), layout="constrained", squeeze=False
+    )
+    for cell in cells.flat[len(segments) :]:
+        cell.set_axis_off()
+    for cell, segment in zip(cells.flat, segments, strict=False):
+        _draw_above(cell, segment, SHEET_PX)
+        cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
+        told = _told(segment).splitlines()[:1]
+        words = [textwrap.fill(f"“{segment.task.instruction}”", 46), *told]
+        cell.set_title("\n".join(words), fontsize=12, parse_math=False)
+    save_figure(figure, path)
