@@ -112,7 +112,7 @@ def test_depth_of_empty_ground_is_the_distance_geometry_computes():
     simulator.reset(torch.tensor([[25.0, 25.0, yaw] for yaw in range(6)]))
     observation = simulator.step(torch.tensor([[3.0, 0.9, 0.0]] * 6))  # tilted by now
     assert observation.pose_world[:, 3:5].abs().max() > 0.1
-    depth, seen = simulator.measure()
+    depth, seen = simulator.depth_and_landmarks()
     camera = simulator.config.camera
     v, u = torch.meshgrid(torch.arange(camera.height) + 0.5, torch.arange(camera.width) + 0.5, indexing="ij")
     pixels = torch.stack([u, v], -1).reshape(1, -1, 2).expand(6, -1, -1)
@@ -128,7 +128,7 @@ def test_depth_of_empty_ground_is_the_distance_geometry_computes():
 def test_sky_has_no_depth_and_the_horizon_is_where_the_camera_puts_it():
     simulator = Simulator([EMPTY], 1, config=SimulatorConfig(quality="none"))
     pose = simulator.reset(torch.tensor([[25.0, 25.0, 0.3]])).pose_world
-    depth, _ = simulator.measure()
+    depth, _ = simulator.depth_and_landmarks()
     rows = torch.arange(72) + 0.5
     up = pixel_rays(torch.stack([torch.full_like(rows, 64.5), rows], -1)[None], pose, Camera())[0, :, 2]
     assert torch.equal(depth[0, :, 64] == 0, up >= 0)
@@ -141,7 +141,7 @@ def test_a_landmark_is_seen_at_the_pixel_its_centre_projects_to(seed):
     angle = seed * 1.7
     start = (25 - 11 * math.cos(angle), 25 - 11 * math.sin(angle), angle + 0.2 * (seed - 1.5))
     pose = simulator.reset(torch.tensor([start])).pose_world
-    _, seen = simulator.measure()
+    _, seen = simulator.depth_and_landmarks()
     pixel, _ = project(torch.tensor([[[25.0, 25.0, 1.5]]]), pose, simulator.config.camera)
     u, v = pixel[0, 0].int().tolist()
     assert seen[0, v, u] == 1, "it is the second landmark of the layout"
@@ -151,7 +151,7 @@ def test_the_nearer_of_two_landmarks_hides_the_other():
     layout = Layout((Landmark("PhoneBox", 20.0, 25.0, 3.75), Landmark("TrafficCone", 30.0, 25.0, 3.75)))
     simulator = Simulator([layout], 1, config=SimulatorConfig(quality="none"))
     simulator.reset(torch.tensor([[10.0, 25.0, 0.0]]))
-    _, seen = simulator.measure()
+    _, seen = simulator.depth_and_landmarks()
     assert (seen == 0).sum() > 200
     assert (seen == 1).sum() < 0.05 * (seen == 0).sum()
 
@@ -160,7 +160,7 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     """Leaving solids out of a tile's list must never change a pixel."""
     simulator = Simulator([sample_layout(seed) for seed in range(4)], 12, field_index=[i % 4 for i in range(12)])
     simulator.reset(starts(12))
-    depth, seen = simulator.measure()
+    depth, seen = simulator.depth_and_landmarks()
     for flight in range(12):
         fields, aimed = simulator._traced, np.zeros((12, simulator._num_solids, NUM_AIMED_COLUMNS), F)
         cameras, field = simulator._cameras.numpy(), int(simulator.field_index[flight])
@@ -189,7 +189,7 @@ def test_a_crowd_looks_the_same_in_whatever_order_it_is_listed():
     for order in (crowd, crowd[::-1]):
         simulator = Simulator([Layout(tuple(order))], 8, config=small)
         simulator.reset(torch.tensor([[1.0, 1.0 + 6 * i, 0.05 * i] for i in range(8)]))
-        seen.append(simulator.measure()[0])
+        seen.append(simulator.depth_and_landmarks()[0])
     assert torch.allclose(seen[0], seen[1], rtol=1e-4)
 
 
@@ -224,7 +224,7 @@ def test_a_low_drone_sees_the_fence_rise_above_the_horizon():
     low = SimulatorConfig(quality="none", altitude=1.0, camera=Camera(tilt=0.0))
     simulator = Simulator([EMPTY], 1, config=low)
     pose = simulator.reset(torch.tensor([[45.0, 25.3, 0.0]])).pose_world
-    depth, _ = simulator.measure()
+    depth, _ = simulator.depth_and_landmarks()
     rays = pixel_rays(torch.tensor([[[64.5, 30.5], [64.5, 5.5]]]), pose, low.camera)[0]
     assert (rays[:, 2] > 0).all()
     assert depth[0, 30, 64] == pytest.approx(5 / float(rays[0, 0]), rel=1e-3), "the fence, five metres away"

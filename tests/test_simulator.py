@@ -158,7 +158,7 @@ def test_depth_views_from_above_and_replaced_fields_agree_on_cuda():
         simulator.replace_field(1, LAYOUTS[2])
         simulator.reset(STARTS[:3].to(device))
         simulator.reset(STARTS[2:].to(device), mask=torch.tensor([False, True, True], device=device))
-        depth, seen = simulator.measure()
+        depth, seen = simulator.depth_and_landmarks()
         found.append((depth.cpu(), seen.cpu(), simulator.top_down(128).cpu()))
     (depth, seen, above), (other_depth, other_seen, other_above) = found
     assert (seen != other_seen).float().mean() < 0.001

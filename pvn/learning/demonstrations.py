@@ -23,7 +23,7 @@ from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
 from pvn.world.task import HORIZON, Task, distinct_layouts
 
-POINT_EVERY = 0.75
+PATH_SPACING = 0.75
 """Distance between the points of a path from which its distribution is made, metres."""
 LEAST_PIXELS = 6
 """A landmark is visible where at least so many pixels show it."""
@@ -74,7 +74,7 @@ class Demonstrations:
 def _evenly(path: np.ndarray) -> np.ndarray:
     """The path's points at even distances, its last one included."""
     travelled = np.r_[0.0, np.hypot(*np.diff(path, axis=0).T).cumsum()]
-    count = max(int(np.ceil(travelled[-1] / POINT_EVERY)), 1)
+    count = max(int(np.ceil(travelled[-1] / PATH_SPACING)), 1)
     at = np.linspace(0.0, travelled[-1], count + 1)
     return np.stack([np.interp(at, travelled, path[:, axis]) for axis in (0, 1)], axis=-1)
 

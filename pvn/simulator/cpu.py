@@ -116,7 +116,9 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     run_in_parallel(_paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy())
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
+def measure_depth(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])

@@ -167,7 +167,9 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     )
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
+def measure_depth(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     height, width = depth.shape[1], depth.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)

@@ -300,7 +300,7 @@ class Simulator:
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
 
-    def measure(self) -> tuple[Tensor, Tensor]:
+    def depth_and_landmarks(self) -> tuple[Tensor, Tensor]:
         """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen there,
         (B, H, W) int16, its place in the layout, -1 for none.
         """
@@ -309,7 +309,7 @@ class Simulator:
         shape = (self.num_flights, camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
+        self._functions.measure_depth(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
         return depth, seen
 
     def _cameras_at(self, pose_world: Tensor) -> Tensor:
@@ -342,7 +342,7 @@ class Simulator:
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
         cameras = self._cameras_at(pose_world)
-        self._functions.measure(cameras, self._traced, field_index, self._num_solids, depth, seen)
+        self._functions.measure_depth(cameras, self._traced, field_index, self._num_solids, depth, seen)
         return seen
 
     def render_from_above(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:

@@ -19,7 +19,7 @@ from pvn.world.layout import FIELD_SIZE, Layout
 # LANI's constants, in metres.
 STEP = 0.2
 NOISE = 0.2
-POINT_EVERY = 2.0
+ROUTE_SPACING = 2.0
 REACHED = 1.0
 LEAST_LEG = 10.0
 LAKE_REACH = 6.0
@@ -94,7 +94,7 @@ def _walk(noise, start, target, centres, radii, shore):
 def _resampled(walk: Points) -> Points:
     """The walk's points at every two metres travelled."""
     travelled = np.r_[0.0, np.hypot(*np.diff(walk, axis=0).T).cumsum()]
-    keep = np.r_[True, np.floor(travelled[1:] / POINT_EVERY) > np.floor(travelled[:-1] / POINT_EVERY)]
+    keep = np.r_[True, np.floor(travelled[1:] / ROUTE_SPACING) > np.floor(travelled[:-1] / ROUTE_SPACING)]
     return walk[keep]
 
 

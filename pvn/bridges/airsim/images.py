@@ -85,7 +85,7 @@ class Eye:
         shape = (len(rows), camera.height, camera.width)
         depth, seen = torch.empty(shape), torch.empty(shape, dtype=torch.int16)
         index = torch.zeros(len(rows), dtype=torch.int64)
-        cpu.measure(torch.from_numpy(rows), self._fields, index, self._num_solids, depth, seen)
+        cpu.measure_depth(torch.from_numpy(rows), self._fields, index, self._num_solids, depth, seen)
         return depth.numpy(), seen.numpy()
 
     def touched(self, position: Vector) -> int | None:

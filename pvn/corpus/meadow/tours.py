@@ -19,7 +19,7 @@ from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, follow, wander
 from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
-POINT_EVERY = 4
+STRIDES_PER_POINT = 4
 """Strides between the points of a finished path: one metre."""
 IN_VIEW = math.radians(38)
 """Half the camera's view, less a little: what is meant is in the picture."""
@@ -67,7 +67,7 @@ class Flight:
         """Points (P, 2), field frame, a metre apart, and the index of each manoeuvre's end."""
         parts, stops, count = [self.pieces[0].points[:1]], [], 1
         for piece in self.pieces:
-            inner = piece.points[POINT_EVERY : -POINT_EVERY // 2 : POINT_EVERY]
+            inner = piece.points[STRIDES_PER_POINT : -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT]
             part = np.concatenate([inner, piece.points[-1:]]) if len(piece.points) > 1 else piece.points[:0]
             parts.append(part)
             count += len(part)
