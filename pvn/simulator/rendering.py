@@ -86,7 +86,7 @@ def tile_bounds(tile, width, height):
 
 @scalar
 def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
-    """Whether a sphere at (vx, vy, vz) from the apex may touch the cone along (ax, ay, az), `width` wide at its apex."""
+    """Whether a sphere at (vx, vy, vz) from the apex may touch a cone along (ax, ay, az), `width` wide at the apex."""
     along = vx * ax + vy * ay + vz * az
     if along < -(radius + width):
         return False

@@ -336,7 +336,7 @@ class Simulator:
         return image
 
     def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """The landmark (K, H, W) int16 in each pixel of `render`'s pictures, as its index in the layout; -1 for none."""
+        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
         camera = self.config.camera
         shape = (len(pose_world), camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
