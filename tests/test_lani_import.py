@@ -515,7 +515,7 @@ def test_turning_in_place_counts_as_path_steps_but_leaves_no_duplicates(tmp_path
         (RECORD | {"start_x": [237.5]}, "lists of unequal length: start_x: got 1 values, expected 2"),
         (RECORD | {"end_z": [262.0, 264.25, 1.0]}, "lists of unequal length: end_z: got 3 values"),
         (RECORD | {"moves": ["FFFF"]}, "lists of unequal length: moves"),
-        (RECORD | {"moves": [4, 5]}, "moves are not texts"),
+        (RECORD | {"moves": [4, 5]}, "moves are not text"),
         (RECORD | {"moves": None}, "missing list: moves"),
         (RECORD | {"start_rot": None}, "missing list: start_rot: got None, expected a list of 2"),
         (RECORD | {"instructions": []}, r"no instructions: instructions: got \[\]"),
@@ -542,14 +542,14 @@ def test_a_record_that_cannot_be_used_is_reported_and_the_others_go_on(tmp_path,
     [
         ("instructions", "", "empty instruction: got ''"),
         ("instructions", " . \n", "empty instruction"),
-        ("instructions", None, "instruction is no text: got None"),
-        ("instructions", "go \ud800", "instruction is no text: .*half a character"),
-        ("start_x", math.nan, "coordinates that are no numbers: start_x, .*got nan, 262.0, 90"),
-        ("end_z", math.inf, "coordinates that are no numbers"),
-        ("start_rot", -math.inf, "coordinates that are no numbers"),
-        ("start_rot", "90", "coordinates that are no numbers: .*'90'"),
-        ("end_x", True, "coordinates that are no numbers"),
-        ("end_x", 10**400, "coordinates that are no numbers"),
+        ("instructions", None, "instruction is not text: got None"),
+        ("instructions", "go \ud800", "instruction is not text: .*half a character"),
+        ("start_x", math.nan, "coordinates that are not numbers: start_x, .*got nan, 262.0, 90"),
+        ("end_z", math.inf, "coordinates that are not numbers"),
+        ("start_rot", -math.inf, "coordinates that are not numbers"),
+        ("start_rot", "90", "coordinates that are not numbers: .*'90'"),
+        ("end_x", True, "coordinates that are not numbers"),
+        ("end_x", 10**400, "coordinates that are not numbers"),
         ("start_z", 276.01, r"outside the field: start: got \(12.50, 51.01\) m, expected at most 1 m outside 0 to 50"),
         ("end_x", 223.9, r"outside the field: end: got \(-1.10, 37.00\)"),
         ("start_z", 259.99, "start far from the path: got 2.01 m from its point, expected at most 2 m"),
@@ -594,7 +594,7 @@ def test_a_segment_without_a_usable_end_before_it_and_a_start_far_off_does_not_s
     put_environment(tmp_path / "configs", 12, route=route_of(points))
     result = import_lani(tmp_path)
     assert [refusal.kind for refusal in result.refusals] == [
-        "coordinates that are no numbers",
+        "coordinates that are not numbers",
         "start far from the path",
     ]
     (segment,) = result.corpus
