@@ -1,4 +1,4 @@
-"""Fields: sampled by LANI's rules, written and read back, refused when impossible."""
+"""Fields, routes and tours: sampled by LANI's rules, written and read back, refused if impossible."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import pytest
 from pvn.world.lani import read_layout, read_route, write_layout, write_route
 from pvn.world.layout import Landmark, Layout, sample_layout
 from pvn.world.routes import sample_route
-from pvn.world.task import Task, sample_tour
+from pvn.world.task import Demonstration, Task, sample_tour
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -216,11 +216,16 @@ def test_a_route_file_of_unequal_lengths_is_refused(tmp_path):
         read_route(path)
 
 
-def test_tasks_of_a_tour_follow_on_each_other():
-    tasks = sample_tour(3)
-    for before, after in pairwise(tasks):
-        assert before.goal == pytest.approx(after.start[:2])
-        assert before.layout is after.layout
+def test_a_demonstration_of_a_tour_starts_where_the_one_before_ends():
+    for before, after in pairwise(sample_tour(3)):
+        assert before.goal == pytest.approx(after.task.start[:2])
+        assert before.task.layout is after.task.layout
+
+
+def test_a_task_says_nothing_about_its_path():
+    demonstration = sample_tour(3)[0]
+    assert set(vars(demonstration.task)) == {"layout", "start", "instruction"}
+    assert demonstration.goal == tuple(demonstration.path[-1])
 
 
 def test_a_field_without_room_for_a_route_is_refused_with_the_reason():
@@ -235,5 +240,11 @@ def test_a_negative_seed_is_refused():
 
 @pytest.mark.parametrize("path", [np.zeros((1, 2)), np.zeros((4, 3)), np.array([[0, 0], [1, np.nan]])])
 def test_impossible_paths_are_refused(path):
-    with pytest.raises(ValueError, match="expected"):
-        Task(sample_layout(0), (1.0, 1.0, 0.0), path, "go")
+    task = Task(sample_layout(0), (1.0, 1.0, 0.0), "go")
+    with pytest.raises(ValueError, match="path: got .*expected"):
+        Demonstration(task, path)
+
+
+def test_a_start_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="start: got .*expected finite numbers"):
+        Task(sample_layout(0), (1.0, math.nan, 0.0), "go")

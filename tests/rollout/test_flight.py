@@ -1,4 +1,4 @@
-"""The roll-out loop and the pilots that need no learning."""
+"""The roll-out loop and the policies that need no learning."""
 
 import math
 from dataclasses import replace
@@ -7,35 +7,45 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.layout import sample_layout
-from pvn.world.task import Task, sample_tour
+from pvn.world.task import Demonstration, Task, sample_tour
 
 BLIND = SimulatorConfig(quality="none")
-TASKS = [task for seed in range(6) for task in sample_tour(seed)]
+DEMONSTRATIONS = [demonstration for seed in range(6) for demonstration in sample_tour(seed)]
+TASKS = [demonstration.task for demonstration in DEMONSTRATIONS]
+GOALS = [demonstration.goal for demonstration in DEMONSTRATIONS]
 
 
 def flown(policy, tasks=TASKS, **options):
     return fly(simulator_for(tasks, config=BLIND), tasks, policy, **options)
 
 
-def test_the_oracle_stops_near_every_goal():
-    log = flown(Oracle())
-    assert log.has_stopped.all()
-    assert log.goal_distance(TASKS).max() < 2
-    assert 10 < log.num_steps.float().mean() < 25
-    assert 0.6 < (log.distance_flown() / log.num_steps).mean() < 1.3
+@pytest.fixture(scope="module")
+def oracle_log():
+    return flown(Oracle(DEMONSTRATIONS))
 
 
-def test_the_oracle_stays_near_the_demonstrated_path():
-    log = flown(Oracle())
-    for flight, task in enumerate(TASKS):
-        for place in log.pose_world[flight, :, :2].numpy():
+def test_the_oracle_stops_near_every_goal(oracle_log):
+    assert oracle_log.has_stopped.all()
+    assert oracle_log.goal_distance(GOALS).max() < 2
+    assert 10 < oracle_log.num_steps.float().mean() < 25
+    assert 0.6 < (oracle_log.distance_flown() / oracle_log.num_steps).mean() < 1.3
+
+
+def test_the_oracle_stays_near_the_demonstrated_path(oracle_log):
+    for flight, demonstration in enumerate(DEMONSTRATIONS):
+        for place in oracle_log.pose_world[flight, :, :2].numpy():
             # A carrot six metres ahead cuts corners, and a drone that faces the wrong way swings wide.
-            assert np.hypot(*(task.path - place).T).min() < 4.5
+            assert np.hypot(*(demonstration.path - place).T).min() < 4.5
+
+
+def test_the_oracle_refuses_tasks_that_were_not_demonstrated():
+    with pytest.raises(ValueError, match="oracle: got 'fly home', which nobody has demonstrated.*choose an agent"):
+        flown(Oracle(DEMONSTRATIONS), [replace(TASKS[0], instruction="fly home")])
 
 
 def test_stop_stays_and_average_flies_straight_on():
@@ -49,9 +59,9 @@ def test_stop_stays_and_average_flies_straight_on():
     assert log.distance_flown().mean() == pytest.approx(2.0 * 0.5 * 9, rel=0.1)
 
 
-def test_flying_twice_gives_the_same_log():
-    one, other = flown(Oracle()), flown(Oracle())
-    assert torch.equal(one.pose_world, other.pose_world) and torch.equal(one.action, other.action)
+def test_flying_twice_gives_the_same_log(oracle_log):
+    again = flown(Oracle(DEMONSTRATIONS))
+    assert torch.equal(oracle_log.pose_world, again.pose_world) and torch.equal(oracle_log.action, again.action)
 
 
 def test_convolutions_that_add_up_in_any_order_are_not_used_in_flight():
@@ -60,23 +70,27 @@ def test_convolutions_that_add_up_in_any_order_are_not_used_in_flight():
     assert meanwhile == [True] and torch.backends.cudnn.deterministic == before
 
 
-def test_a_flight_in_a_batch_is_the_flight_alone():
-    together = flown(Oracle())
+def test_a_flight_in_a_batch_is_the_flight_alone(oracle_log):
     for flight in (0, 7, 13):
-        alone = flown(Oracle(), [TASKS[flight]])
+        alone = flown(Oracle(DEMONSTRATIONS), [TASKS[flight]])
         steps = int(alone.num_steps[0])
-        assert together.num_steps[flight] == steps
-        assert torch.equal(together.pose_world[flight, : steps + 1], alone.pose_world[0])
+        assert oracle_log.num_steps[flight] == steps
+        assert torch.equal(oracle_log.pose_world[flight, : steps + 1], alone.pose_world[0])
 
 
-def test_the_log_holds_still_after_a_flights_end():
-    log = flown(Oracle())
-    flight = int(log.num_steps.argmin())
-    steps = int(log.num_steps[flight])
-    assert steps < log.action.shape[1]
-    tail = log.pose_world[flight, steps:]
+def test_the_log_repeats_the_last_pose_after_a_flights_end(oracle_log):
+    flight = int(oracle_log.num_steps.argmin())
+    steps = int(oracle_log.num_steps[flight])
+    assert steps < oracle_log.action.shape[1]
+    tail = oracle_log.pose_world[flight, steps:]
     assert torch.equal(tail, tail[:1].expand_as(tail))
-    assert torch.equal(log.end_world[flight], log.pose_world[flight, steps, :2])
+    assert torch.equal(oracle_log.end_world[flight], oracle_log.pose_world[flight, steps, :2])
+
+
+def test_joined_logs_are_the_log_of_a_batch(oracle_log):
+    joined = join_logs([flown(Oracle(DEMONSTRATIONS), TASKS[:9]), flown(Oracle(DEMONSTRATIONS), TASKS[9:])])
+    for name, values in vars(oracle_log).items():
+        assert torch.equal(getattr(joined, name), values), name
 
 
 def test_the_horizon_ends_a_flight_that_does_not_stop():
@@ -97,17 +111,17 @@ def test_watch_sees_the_observation_before_each_step():
         assert torch.equal(pose, log.pose_world[:, step]) and torch.equal(action, log.action[:, step])
 
 
-def test_the_oracle_turns_round_for_a_goal_behind_it():
+def test_the_oracle_turns_around_for_a_goal_behind_it():
     path = np.array([[25.0, 25.0], [23.0, 25.0], [21.0, 25.0], [19.0, 25.0], [17.0, 25.0], [15.0, 25.0]])
-    task = Task(sample_layout(0), (25.0, 25.0, 0.0), path, "turn around and fly on")
-    log = flown(Oracle(), [task])
-    assert log.has_stopped[0] and log.goal_distance([task])[0] < 2
+    demonstration = Demonstration(Task(sample_layout(0), (25.0, 25.0, 0.0), "turn around and fly on"), path)
+    log = flown(Oracle([demonstration]), [demonstration.task])
+    assert log.has_stopped[0] and log.goal_distance([demonstration.goal])[0] < 2
 
 
 def advice(place, yaw, path, step=5, index=0):
-    """What the oracle says to one drone at `place` facing `yaw`: speed and yaw rate as shares of the limits, stop."""
-    task = Task(sample_layout(0), (0.0, 0.0, 0.0), np.array(path, float), "go")
-    oracle = Oracle()
+    """The oracle's action at `place` facing `yaw`: speed and yaw rate as shares of the limits, stop; and its index."""
+    task = Task(sample_layout(0), (0.0, 0.0, 0.0), "go")
+    oracle = Oracle([Demonstration(task, np.array(path, float))])
     memory = oracle.begin([task], torch.device("cpu"))
     memory = replace(memory, step=step, index=torch.tensor([index]))
     pose = torch.tensor([[*place, 5.0, 0.0, 0.0, yaw]])
@@ -142,7 +156,7 @@ def test_the_oracle_aims_more_than_six_metres_ahead():
     assert yaw_rate == pytest.approx(-math.atan2(3, 8), abs=1e-5)
 
 
-def test_the_oracle_slows_in_proportion_to_the_last_six_metres_and_not_below_its_least_speed():
+def test_the_oracle_slows_in_proportion_to_the_last_six_metres_and_not_below_its_minimum_speed():
     assert advice((37.0, 10.0), 0.0, STRAIGHT)[0] == pytest.approx(3 / 6)
     assert advice((38.4, 10.0), 0.0, STRAIGHT)[0] == pytest.approx(0.3)
 
@@ -167,8 +181,8 @@ def test_the_oracle_moves_on_while_points_get_closer_and_jumps_a_detour():
 
 def test_a_lost_oracle_gives_up():
     path = np.array([[45.0, 45.0], [46.0, 45.0], [47.0, 45.0]])
-    task = Task(sample_layout(0), (5.0, 5.0, 0.0), path, "go")
-    log = flown(Oracle(OracleConfig(max_deviation=10.0)), [task])
+    task = Task(sample_layout(0), (5.0, 5.0, 0.0), "go")
+    log = flown(Oracle([Demonstration(task, path)], OracleConfig(max_deviation=10.0)), [task])
     assert log.has_stopped[0] and log.num_steps[0] == 1
 
 
@@ -182,7 +196,7 @@ def test_tasks_of_one_field_share_it():
         (lambda: simulator_for([]), "tasks: got none"),
         (lambda: fly(simulator_for(TASKS[:2], config=BLIND), TASKS[:3], Stop()), "tasks: got 3, expected 2"),
         (lambda: flown(Stop(), horizon=0), "horizon: got 0"),
-        (lambda: fly(simulator_for(TASKS[:1], config=BLIND), TASKS[-1:], Stop()), "flight 0 is in another field"),
+        (lambda: fly(simulator_for(TASKS[:1], config=BLIND), TASKS[-1:], Stop()), "flight 0 is not in the field of its task"),
     ],
 )
 def test_impossible_flights_are_refused(call, message):

@@ -1,5 +1,7 @@
 """The Gymnasium environment, single and vectorised."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,19 +13,19 @@ from pvn.simulator.environment import FieldVectorEnv
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import sample_tour
 
-TASKS = sample_tour(1)
+DEMONSTRATIONS = sample_tour(1)
+TASKS = [demonstration.task for demonstration in DEMONSTRATIONS]
 GO, HALT = np.array([2.0, 0.0, 0.0], np.float32), np.array([0.0, 0.0, 1.0], np.float32)
 
 
 @pytest.fixture(scope="module")
 def environment():
-    return gymnasium.make("pvn/Field-v0", tasks=TASKS, quality="fast", horizon=6)
+    return gymnasium.make("pvn/Field-v0", demonstrations=DEMONSTRATIONS, quality="fast", horizon=6)
 
 
 def many(num_envs=3, **options):
-    return gymnasium.make_vec(
-        "pvn/Field-v0", num_envs, "vector_entry_point", tasks=TASKS, quality="fast", horizon=6, **options
-    )
+    options = {"demonstrations": DEMONSTRATIONS, "quality": "fast", "horizon": 6} | options
+    return gymnasium.make_vec("pvn/Field-v0", num_envs, "vector_entry_point", **options)
 
 
 @pytest.mark.filterwarnings("ignore:.*normalized space.*")  # metres and radians are what people command
@@ -39,8 +41,16 @@ def test_observation_is_image_pose_and_instruction(environment):
     assert info["goal_distance"] > 0
 
 
+def test_spaces_have_the_limits_that_the_docstring_states(environment):
+    action, pose = environment.action_space, environment.observation_space["pose"]
+    assert action.low.tolist() == pytest.approx([0, -1.0472, 0], abs=1e-4)
+    assert action.high.tolist() == pytest.approx([3, 1.0472, 1], abs=1e-4)
+    assert pose.low.tolist() == pytest.approx([-10, -10, 0, -np.pi, -np.pi, -np.pi], abs=1e-4)
+    assert pose.high.tolist() == pytest.approx([60, 60, 100, np.pi, np.pi, np.pi], abs=1e-4)
+
+
 def test_rendering_shows_what_the_drone_saw_last():
-    environment = gymnasium.make("pvn/Field-v0", tasks=TASKS, quality="fast", render_mode="rgb_array")
+    environment = gymnasium.make("pvn/Field-v0", demonstrations=DEMONSTRATIONS, quality="fast", render_mode="rgb_array")
     observation, _ = environment.reset(seed=3)
     assert np.array_equal(environment.render(), observation["image"])
     observation = environment.step(GO)[0]
@@ -56,10 +66,9 @@ def test_stopping_terminates_and_the_horizon_truncates(environment):
 
 
 def test_reward_is_progress_and_a_stop_near_the_goal_pays():
-    task = TASKS[0]
-    x, y = task.goal
-    near = type(task)(task.layout, (x - 3.0, y, 0.0), task.path, task.instruction)
-    environment = gymnasium.make("pvn/Field-v0", tasks=[near], quality="none")
+    x, y = DEMONSTRATIONS[0].goal
+    near = replace(DEMONSTRATIONS[0], task=replace(TASKS[0], start=(x - 3.0, y, 0.0)))
+    environment = gymnasium.make("pvn/Field-v0", demonstrations=[near], quality="none")
     _, info = environment.reset(seed=0)
     assert info["goal_distance"] == pytest.approx(3.0, abs=1e-4)
     _, reward, _, _, info = environment.step(GO)
@@ -69,8 +78,8 @@ def test_reward_is_progress_and_a_stop_near_the_goal_pays():
 
 
 def test_a_stop_far_from_the_goal_costs():
-    longest = max(TASKS, key=lambda task: len(task.path))
-    environment = gymnasium.make("pvn/Field-v0", tasks=[longest], quality="none")
+    longest = max(DEMONSTRATIONS, key=lambda demonstration: len(demonstration.path))
+    environment = gymnasium.make("pvn/Field-v0", demonstrations=[longest], quality="none")
     _, info = environment.reset(seed=0)
     assert info["goal_distance"] > 5
     _, reward, _, _, info = environment.step(HALT)
@@ -96,9 +105,8 @@ def test_a_reset_mask_starts_only_those_episodes():
 
 
 def test_instructions_may_hold_any_letter():
-    task = TASKS[0]
-    other = type(task)(task.layout, task.start, task.path, "zum Café")
-    environment = gymnasium.make("pvn/Field-v0", tasks=[other], quality="none")
+    other = replace(DEMONSTRATIONS[0], task=replace(TASKS[0], instruction="zum Café"))
+    environment = gymnasium.make("pvn/Field-v0", demonstrations=[other], quality="none")
     observation, _ = environment.reset(seed=0)
     assert environment.observation_space.contains(observation)
 
@@ -144,15 +152,24 @@ def test_single_and_vector_environments_fly_alike(environment):
 
 
 def test_the_quality_of_a_config_is_kept():
-    blind = FieldVectorEnv(1, tasks=TASKS, config=SimulatorConfig(quality="none"))
+    blind = FieldVectorEnv(1, demonstrations=DEMONSTRATIONS, config=SimulatorConfig(quality="none"))
     assert blind.reset(seed=0)[0]["image"].max() == 0
 
 
-def test_no_tasks_are_refused():
-    with pytest.raises(ValueError, match="tasks: got none"):
-        FieldVectorEnv(1, tasks=[])
+def test_no_demonstrations_are_refused():
+    with pytest.raises(ValueError, match="demonstrations: got none"):
+        FieldVectorEnv(1, demonstrations=[])
+    with pytest.raises(ValueError, match="demonstrations: got none and num_tours 0"):
+        FieldVectorEnv(1, num_tours=0)
+
+
+def test_without_demonstrations_episodes_are_random_tours():
+    environment = FieldVectorEnv(2, num_tours=2, quality="none")
+    assert [task.instruction for task in environment.tasks] == [
+        demonstration.task.instruction for seed in (0, 1) for demonstration in sample_tour(seed)
+    ]
 
 
 def test_a_horizon_of_nothing_is_refused():
     with pytest.raises(ValueError, match="horizon: got 0"):
-        FieldVectorEnv(1, tasks=TASKS, horizon=0)
+        FieldVectorEnv(1, demonstrations=DEMONSTRATIONS, horizon=0)
