@@ -175,9 +175,10 @@ def tilt_difference(ours, theirs):
     return abs(tilt(*ours[QUATERNION : QUATERNION + 4]) - tilt(qw, qx, qy, qz))
 
 
+@pytest.mark.long
 def test_a_ten_second_manoeuvre_agrees_with_rotorpy():
     """The same velocity, yaw-rate and altitude commands through the same controller, but RotorPy's rigid body, rotors,
-    drag and adaptive integrator: positions within 0.1 m and tilt within 2 degrees, looked at every 20 ms."""
+    drag and adaptive integrator: positions within 0.1 m and tilt within 2 degrees, compared every 20 ms."""
     airframe = Airframe()
     vehicle, theirs = rotorpy_vehicle(airframe), rotorpy_hover(airframe, 25.0, 25.0, 5.0)
     ours = our_row(theirs)

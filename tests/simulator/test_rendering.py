@@ -1,4 +1,4 @@
-"""The tracer: every pixel shows what geometry says it must."""
+"""The ray tracer: every pixel shows what geometry says it must."""
 
 import math
 from dataclasses import replace
@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from pvn.geometry import Camera, ground_points, pixel_rays, project
-from pvn.simulator import rendering
 from pvn.simulator.cameras import from_above, looking_at, take_pictures
+from pvn.simulator.compiling import kernel
 from pvn.simulator.rays import (
     CLASS,
     FAR,
@@ -21,6 +21,7 @@ from pvn.simulator.rays import (
     ellipsoid_distance,
     frustum_distance,
 )
+from pvn.simulator.rendering import aim_landmark, measure_pixel
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
@@ -68,7 +69,7 @@ def test_rays_enter_unit_solids_where_brute_force_says(shape):
         if math.isfinite(expected):
             assert got == pytest.approx(expected, abs=2e-3)
         else:
-            # Brute force steps over a grazed edge; the tracer may see it.
+            # Brute force steps over an edge that is only grazed; the ray tracer may see it.
             assert got == FAR or not is_inside(*(origin + direction * (got + 2e-3)))
     assert num_hits > 30
 
@@ -84,7 +85,7 @@ def test_solids_far_behind_a_ray_are_missed(shape):
 
 
 @pytest.mark.parametrize("name", LANDMARK_NAMES)
-def test_no_shadow_is_larger_than_the_thing_that_throws_it(name):
+def test_no_shadow_is_larger_than_the_thing_that_casts_it(name):
     """Every point in shadow lies on a line to the sun that passes within the landmark's bounding sphere."""
     kind = LANDMARK_CLASSES[name]
     layout = Layout((Landmark(name, 25.0, 25.0, kind.radius, 0.7),))
@@ -156,6 +157,16 @@ def test_the_nearer_of_two_landmarks_hides_the_other():
     assert (seen == 1).sum() < 0.05 * (seen == 0).sum()
 
 
+@kernel
+def trace_without_tiles(cameras, flight, fields, field, aimed, every, depth, seen):
+    """Depth and landmark of every third pixel in both directions, with every solid tested for each."""
+    for landmark in range(fields.num_landmarks[field]):
+        aim_landmark(cameras, flight, fields, field, landmark, aimed)
+    for row in range(0, depth.shape[1], 3):
+        for column in range(0, depth.shape[2], 3):
+            measure_pixel(cameras, flight, column, row, aimed, every, 0, every.shape[1], depth, seen)
+
+
 def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     """Leaving solids out of a tile's list must never change a pixel."""
     simulator = Simulator([sample_layout(seed) for seed in range(4)], 12, field_index=[i % 4 for i in range(12)])
@@ -164,19 +175,15 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     for flight in range(12):
         fields, aimed = simulator._traced, np.zeros((12, simulator._num_solids, NUM_AIMED_COLUMNS), F)
         cameras, field = simulator._cameras.numpy(), int(simulator.field_index[flight])
-        for landmark in range(fields.num_landmarks[field]):
-            rendering.aim_landmark(cameras, flight, fields, field, landmark, aimed)
         total = sum(
             fields.first_solid[int(row[CLASS]) + 1] - fields.first_solid[int(row[CLASS])]
             for row in fields.landmarks[field, : fields.num_landmarks[field]]
         )
         every = np.arange(total, dtype=np.uint16)[None]
         brute_depth, brute_seen = np.zeros((12, 72, 128), F), np.zeros((12, 72, 128), np.int16)
-        for row in range(0, 72, 3):
-            for column in range(0, 128, 3):
-                rendering.measure_pixel(cameras, flight, column, row, aimed, every, 0, total, brute_depth, brute_seen)
+        trace_without_tiles(cameras, flight, fields, field, aimed, every, brute_depth, brute_seen)
         assert np.array_equal(brute_seen[flight, ::3, ::3], seen[flight, ::3, ::3].numpy())
-        # Compiled apart, so the last bit may differ.
+        # Compiled separately, so the last bit may differ.
         assert np.allclose(brute_depth[flight, ::3, ::3], depth[flight, ::3, ::3].numpy(), rtol=1e-4)
 
 
@@ -239,7 +246,7 @@ def test_a_lake_is_blue_and_lies_where_the_layout_says():
     assert mean_colour(picture, 35, 15).argmax() == 1
 
 
-def test_landmarks_throw_shadows_away_from_the_sun_at_full_quality_only():
+def test_landmarks_cast_shadows_away_from_the_sun_at_full_quality_only():
     layout = Layout((Landmark("PhoneBox", 25.0, 25.0, 3.75),))
     camera = looking_at((35.0, 28.0, 9.0), (27.5, 28.0, 0.0), 96, 96)
     lit = take_pictures([EMPTY], [camera], 96, 96)[0].astype(float)
