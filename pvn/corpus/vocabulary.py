@@ -167,7 +167,7 @@ class Vocabulary:
         words = (*self.terms, *self.merged, *self.sound)
         broken = next((word for word in words if tokenise(word) != [word]), None)
         if broken is not None:
-            raise ValueError(f"vocabulary: got the word {broken!r}, expected words as tokenise gives them")
+            raise ValueError(f"vocabulary: got the word {broken!r}, expected words as they are tokenised")
         if list(self.terms) != sorted(set(self.terms)):
             raise ValueError("vocabulary: got terms out of order or twice, expected each once, sorted")
         if len(self.counts) != len(self.terms) or min(self.counts, default=1) < 1:

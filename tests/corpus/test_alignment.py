@@ -15,7 +15,7 @@ from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import PADDING, UNKNOWN, Vocabulary
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 APPLE, BOAT, CACTUS = (LANDMARK_NAMES.index(name) for name in ("Apple", "Boat", "Cactus"))
 FREQUENT_ALLOWED = AlignmentConfig(max_probability=1.1)
@@ -30,7 +30,8 @@ def segment(number, near, instruction, path=((5.0, 5.0), (6.0, 5.0))):
     places = itertools.product((3.0, 13.0), (3.0, 13.0))
     marks = [landmark(name, x, y) for name, (x, y) in zip(near, places, strict=False)]
     layout = Layout((*marks, landmark("Cactus", 45.0, 45.0)))
-    return Segment(number, 0, Task(layout, (*path[0], 0.0), np.array(path), instruction))
+    task = Task(layout, (*path[0], 0.0), instruction)
+    return Segment(number, 0, Demonstration(task, np.array(path)))
 
 
 def corpus(*rows):
@@ -114,8 +115,8 @@ def test_words_and_classes_that_never_meet_give_no_warning_and_no_alignment():
 
 
 def near(path, *marks):
-    task = Task(Layout(marks), (0.0, 0.0, 0.0), np.array(path, float), "go")
-    return {LANDMARK_NAMES[place] for place in np.flatnonzero(near_classes([Segment(0, 0, task)], 15.0)[0])}
+    demonstration = Demonstration(Task(Layout(marks), (0.0, 0.0, 0.0), "go"), np.array(path, float))
+    return {LANDMARK_NAMES[place] for place in np.flatnonzero(near_classes([Segment(0, 0, demonstration)], 15.0)[0])}
 
 
 def test_fifteen_metres_are_within_fifteen_metres():
@@ -188,10 +189,12 @@ def test_segments_of_one_field_may_share_it():
     layout = Layout((landmark("Apple", 5, 5), landmark("Boat", 45, 45)))
     texts = ["apple", "boat", *["go"] * 18]
     paths = [[(5, 9), (6, 9)], [(45, 40), (44, 40)], *[[(25, 25), (26, 25)]] * 18]
-    tasks = [
-        Task(layout, (0.0, 0.0, 0.0), np.array(path, float), text) for path, text in zip(paths, texts, strict=True)
+    demonstrations = [
+        Demonstration(Task(layout, (0.0, 0.0, 0.0), text), np.array(path, float))
+        for path, text in zip(paths, texts, strict=True)
     ]
-    alignment = align([Segment(0, place, task) for place, task in enumerate(tasks)], Vocabulary.from_texts(texts))
+    segments = [Segment(0, place, demonstration) for place, demonstration in enumerate(demonstrations)]
+    alignment = align(segments, Vocabulary.from_texts(texts))
     assert (alignment.words[APPLE], alignment.words[BOAT]) == (("apple",), ("boat",))
 
 
@@ -247,14 +250,28 @@ def test_an_alignment_written_to_json_and_read_back_is_the_same():
         assert Alignment.from_json(content, alignment.vocabulary) == alignment
 
 
+def test_an_alignment_is_read_right_after_a_class_was_added(a_new_class):
+    alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
+    content = json.loads(json.dumps(alignment.to_json()))
+    with a_new_class():
+        again = Alignment.from_json(content, alignment.vocabulary)
+        assert again.words == ((), *alignment.words) and again.scores == ((), *alignment.scores)
+        content = again.to_json()
+    with pytest.raises(ValueError, match="got 'Aardvark', expected landmark classes that pvn has"):
+        Alignment.from_json(content, alignment.vocabulary)
+
+
 def test_a_broken_alignment_is_refused_with_what_is_wrong():
     alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
     content, vocabulary = alignment.to_json(), alignment.vocabulary
     cases = [
         (content | {"version": 7}, "got version 7, expected 1"),
         ([], "got version 'list', expected 1"),
-        (content | {"classes": {}}, "expected an object with the 63 landmark classes"),
-        (content | {"classes": content["classes"] | {"Zebra": {}}}, "expected an object with the 63 landmark classes"),
+        (content | {"classes": {}}, "classes: expected an object from names of landmark classes"),
+        (
+            content | {"classes": content["classes"] | {"Zebra": {}}},
+            "got 'Zebra', expected landmark classes that pvn has",
+        ),
         (
             content | {"classes": content["classes"] | {"Apple": ["apple"]}},
             "Apple: got .*, expected an object from words",
@@ -267,12 +284,15 @@ def test_a_broken_alignment_is_refused_with_what_is_wrong():
             content | {"classes": content["classes"] | {"Apple": {"zebra": 1.0}}},
             "Apple: got 'zebra', expected terms of",
         ),
-        (content | {"classes": content["classes"] | {"Apple": {"apple": math.nan}}}, "expected finite falling"),
+        (
+            content | {"classes": content["classes"] | {"Apple": {"apple": math.nan}}},
+            "expected finite ones in descending order",
+        ),
     ]
     for broken, message in cases:
         with pytest.raises(ValueError, match=message):
             Alignment.from_json(broken, vocabulary)
-    with pytest.raises(ValueError, match="made of the same training text"):
+    with pytest.raises(ValueError, match="made from the same training text"):
         Alignment.from_json(content, Vocabulary.from_texts(["another text"]))
 
 
@@ -280,7 +300,7 @@ def test_a_broken_alignment_is_refused_with_what_is_wrong():
     ("words", "scores", "message"),
     [
         ((("apple",),), ((0.5,),), "got 1 classes, expected 63"),
-        ((("apple", "boat"), *[()] * 62), ((0.5, 0.6), *[()] * 62), "Anvil: got scores .* falling"),
+        ((("apple", "boat"), *[()] * 62), ((0.5, 0.6), *[()] * 62), "Anvil: got scores .* descending"),
         ((("apple", "apple"), *[()] * 62), ((0.5, 0.4), *[()] * 62), "Anvil: .* each word once"),
         ((("apple",), *[()] * 62), ((), *[()] * 62), "Anvil: .* with its score"),
     ],
@@ -337,7 +357,8 @@ def test_plain_instructions_teach_a_sensible_word_for_every_class():
         x, y = places[number % 9]
         path = np.array([(25.0, 25.0), (x, y + 3.0)])
         said = LANDMARK_CLASSES[names[number % 9]].noun
-        segments.append(Segment(number, 0, Task(layout, (25.0, 25.0, 0.0), path, f"fly to the {said} and stop")))
+        task = Task(layout, (25.0, 25.0, 0.0), f"fly to the {said} and stop")
+        segments.append(Segment(number, 0, Demonstration(task, path)))
     alignment = align(segments, Vocabulary.from_texts(segment.task.instruction for segment in segments))
     assert all(sensible_words(alignment).values())
     assert set(alignment.words[LANDMARK_NAMES.index("Windmill")]) == {"windmill"}

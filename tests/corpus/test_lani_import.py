@@ -1,4 +1,4 @@
-"""LANI's files, in both public layouts, become one corpus; what cannot be used comes back with its reason."""
+"""LANI's files, in both public layouts, become one corpus; what cannot be used is reported with the reason."""
 
 import json
 import math
@@ -116,11 +116,13 @@ def assert_is_sample(result):
     assert [first.id, second.id] == ["12-0", "12-1"] and result.refusals == ()
     assert first.task.instruction == "head for the barrel ." and first.annotation is None
     assert first.task.start == pytest.approx((12.5, 37.0, 0.0))
-    assert first.task.path == pytest.approx(np.array([[12.5, 37], [14, 37], [15.5, 37], [17, 37], [18.5, 37]]))
+    assert first.demonstration.path == pytest.approx(np.array([[12.5, 37], [14, 37], [15.5, 37], [17, 37], [18.5, 37]]))
     assert second.task.instruction == "turn left and stop by the lake ."
     assert second.task.start == pytest.approx((18.5, 37.0, 0.0))
-    assert second.task.path == pytest.approx(np.array([[18.5, 37], [19.8, 37.75], [21.1, 38.5], [22.4, 39.25]]))
-    assert second.task.goal == pytest.approx((22.4, 39.25))
+    assert second.demonstration.path == pytest.approx(
+        np.array([[18.5, 37], [19.8, 37.75], [21.1, 38.5], [22.4, 39.25]])
+    )
+    assert second.demonstration.goal == pytest.approx((22.4, 39.25))
     assert first.task.layout is second.task.layout and first.task.layout.landmarks[0].x == pytest.approx(12.0)
 
 
@@ -144,7 +146,10 @@ def test_a_corpus_from_either_layout_is_stored_and_read_back_the_same(tmp_path, 
     assert list(back.splits) == ["train", "test"] and back.name == corpus.name == "lani-6000"
     for before, after in zip(corpus, back, strict=True):
         assert before.id == after.id and before.task.start == after.task.start
-        assert np.array_equal(before.task.path, after.task.path) and before.task.layout == after.task.layout
+        assert (
+            np.array_equal(before.demonstration.path, after.demonstration.path)
+            and before.task.layout == after.task.layout
+        )
         assert before.task.instruction == after.task.instruction and after.annotation is None
 
 
@@ -221,7 +226,10 @@ def test_what_a_person_flew_takes_precedence_over_what_was_shown_in_drif_alone(t
     drif = write_drif(tmp_path / "drif", environments=(12, 7), train=[RECORD, numbered("7")])
     put(drif / "configs" / "anno_paths" / "anno_curve_12.json", flown)
     seven, _, twelve, _ = import_lani(drif).corpus
-    assert (seven.task.goal, twelve.task.goal) == (pytest.approx((18.5, 37)), pytest.approx((18.7, 37)))
+    assert (seven.demonstration.goal, twelve.demonstration.goal) == (
+        pytest.approx((18.5, 37)),
+        pytest.approx((18.7, 37)),
+    )
     ciff = write_ciff(tmp_path / "ciff", train=[RECORD])
     put(ciff / "data/nav_drone/resources/anno_paths/anno_curve_12.json", flown)
     assert_is_sample(import_lani(ciff))
@@ -291,7 +299,7 @@ def test_ciffs_synthetic_records_and_paths_are_in_unity_units(tmp_path):
     (segment,) = result.corpus
     assert segment.id == "3-0" and result.layout == "ciff" and result.repairs == ()
     assert segment.task.start == pytest.approx((6.4, 15.9, math.pi / 2))
-    assert segment.task.path == pytest.approx(np.array([[6.4, 15.9], [6.4, 16.9], [14.0, 26.5]]))
+    assert segment.demonstration.path == pytest.approx(np.array([[6.4, 15.9], [6.4, 16.9], [14.0, 26.5]]))
     assert result.corpus.name == "lani-synthetic_v2_10k"
 
 
@@ -313,7 +321,9 @@ def test_drifs_synthetic_records_are_in_config_units(tmp_path):
     put_environment(tmp_path / "configs", 12)
     result = import_lani(tmp_path)
     (segment,) = result.corpus
-    assert segment.task.start == pytest.approx((12.5, 37.0, 0.0)) and segment.task.goal == pytest.approx((18.5, 37.0))
+    assert segment.task.start == pytest.approx((12.5, 37.0, 0.0)) and segment.demonstration.goal == pytest.approx(
+        (18.5, 37.0)
+    )
     assert result.repairs == () and result.refusals == ()
 
 
@@ -328,8 +338,8 @@ def test_drifs_synthetic_records_are_in_config_units(tmp_path):
 def test_where_moves_and_range_disagree_the_range_decides_and_it_is_reported(tmp_path, record, repair):
     result = import_lani(write_drif(tmp_path, train=[record]))
     assert_is_sample(result)
-    (told,) = result.repairs
-    assert told.record == "train_annotations_6000.json, environment 12" and told.what.endswith(repair)
+    (repaired,) = result.repairs
+    assert repaired.record == "train_annotations_6000.json, environment 12" and repaired.what.endswith(f"{repair} units")
 
 
 @pytest.mark.parametrize("record", [RECORD, in_config_units(RECORD) | {"moves": []}])
@@ -347,7 +357,7 @@ def test_config_units_are_known_without_moves_even_where_most_would_fit_unitys(t
     write_drif(tmp_path, train=[record], environments=())
     put_environment(tmp_path / "configs", 12, route=route_of(points))
     result = import_lani(tmp_path)
-    assert result.corpus.segment("12-0").task.goal == pytest.approx((12.5, 16.0)) and result.repairs == ()
+    assert result.corpus.segment("12-0").demonstration.goal == pytest.approx((12.5, 16.0)) and result.repairs == ()
 
 
 def test_a_path_that_would_fit_both_units_is_read_as_the_one_its_paragraph_starts_on(tmp_path):
@@ -362,7 +372,7 @@ def test_a_path_that_would_fit_both_units_is_read_as_the_one_its_paragraph_start
         root = write_drif(tmp_path / folder, train=[record | positions], environments=())
         put_environment(root / "configs", 12, route=route)
         (segment,) = import_lani(root).corpus
-        assert segment.task.path[:, 0] == pytest.approx(np.array(path))
+        assert segment.demonstration.path[:, 0] == pytest.approx(np.array(path))
 
 
 @pytest.mark.parametrize(("rot", "yaw"), [(0, 90), (90, 0), (110, -20), (180, -90), (350, 100), (-90, 180), (720, 90)])
@@ -460,7 +470,7 @@ ROUND += [(180, 540), (180, 500), (180, 460), (180, 420)]
 
 def test_a_segment_that_flies_a_round_and_ends_where_it_began_keeps_its_round(tmp_path):
     result = import_along(tmp_path, ROUND, [0, 2, 10, 12], ["FF", "F", "FF"])
-    lengths = [len(segment.task.path) for segment in result.corpus]
+    lengths = [len(segment.demonstration.path) for segment in result.corpus]
     assert lengths == [3, 9, 3] and result.refusals == ()
 
 
@@ -473,8 +483,8 @@ def test_a_segment_that_only_turns_leaves_the_round_to_the_next(tmp_path):
     write_drif(tmp_path, train=[record | turn | {"moves": ["FF", "LLL", "F", "FF"]}], environments=())
     put_environment(tmp_path / "configs", 12, route=route_of(ROUND))
     result = import_lani(tmp_path)
-    assert {segment.place: len(segment.task.path) for segment in result.corpus} == {0: 3, 2: 9, 3: 3}
-    assert reasons(result) == ["fewer than 2 path steps: got 0, the authors skip such segments"]
+    assert {segment.place: len(segment.demonstration.path) for segment in result.corpus} == {0: 3, 2: 9, 3: 3}
+    assert reasons(result) == ["fewer than 2 path steps: got 0; the authors skip such segments"]
 
 
 def test_an_end_is_sought_after_the_end_before_even_where_the_path_was_nearer_earlier(tmp_path):
@@ -485,15 +495,15 @@ def test_an_end_is_sought_after_the_end_before_even_where_the_path_was_nearer_ea
     write_drif(tmp_path, train=[record], environments=())
     put_environment(tmp_path / "configs", 12, route=route_of(points))
     first, second = import_lani(tmp_path).corpus
-    assert len(first.task.path) == 5 and second.task.goal == pytest.approx((7.0, 26.0))
+    assert len(first.demonstration.path) == 5 and second.demonstration.goal == pytest.approx((7.0, 26.0))
 
 
 def test_turning_in_place_counts_as_path_steps_but_leaves_no_duplicates(tmp_path):
     points = [(100, 500), (140, 500), (180, 500), (180, 500), (180, 500), (180.001, 500), (180, 540)]
     result = import_along(tmp_path, points, [0, 2, 6], ["FF", "LLLF"])
-    assert [len(segment.task.path) for segment in result.corpus] == [3, 2]
+    assert [len(segment.demonstration.path) for segment in result.corpus] == [3, 2]
     for segment in result.corpus:
-        assert (np.hypot(*np.diff(segment.task.path, axis=0).T) > 0.01).all()
+        assert (np.hypot(*np.diff(segment.demonstration.path, axis=0).T) > 0.01).all()
 
 
 # Refused, the others going on
@@ -562,8 +572,8 @@ def test_a_segment_that_cannot_be_used_is_reported_and_the_next_one_goes_on(tmp_
     (refusal,) = result.refusals
     assert refusal.record == "train_annotations_6000.json, environment 12, segment 0"
     assert re.match(reason, refusal.reason), refusal.reason
-    assert segment.id == "12-1" and segment.task.goal == pytest.approx((22.4, 39.25))
-    assert segment.task.path[0] == pytest.approx((18.5, 37.0)), "it begins at its own start"
+    assert segment.id == "12-1" and segment.demonstration.goal == pytest.approx((22.4, 39.25))
+    assert segment.demonstration.path[0] == pytest.approx((18.5, 37.0)), "it begins at its own start"
 
 
 @pytest.mark.parametrize(("short_end", "num_used"), [(239.0, 1), (239.8, 2)])
@@ -574,16 +584,18 @@ def test_segments_of_fewer_than_two_path_steps_are_reported_and_the_next_begins_
     result = import_lani(write_drif(tmp_path, train=[record]))
     assert len(result.corpus) == num_used
     if num_used == 1:
-        assert reasons(result) == ["fewer than 2 path steps: got 1, the authors skip such segments"]
+        assert reasons(result) == ["fewer than 2 path steps: got 1; the authors skip such segments"]
     nearest = 14.0 if num_used == 1 else 15.5
-    assert result.corpus.segment("12-1").task.path[0] == pytest.approx((nearest, 37.0))
+    assert result.corpus.segment("12-1").demonstration.path[0] == pytest.approx((nearest, 37.0))
 
 
 @pytest.mark.parametrize(("key", "value"), [("start_z", 260.01), ("end_z", 260.01)])
 def test_starts_and_ends_up_to_two_metres_off_the_path_are_used(tmp_path, key, value):
     result = import_lani(write_drif(tmp_path, train=[changed(RECORD, key, 0, value)]))
     assert len(result.corpus) == 2 and result.refusals == ()
-    assert result.corpus.segment("12-0").task.goal == pytest.approx((18.5, 37.0)), "the goal is the path's last point"
+    assert result.corpus.segment("12-0").demonstration.goal == pytest.approx((18.5, 37.0)), (
+        "the goal is the path's last point"
+    )
 
 
 def test_a_segment_without_a_usable_end_before_it_and_a_start_far_off_does_not_skip_ahead(tmp_path):
@@ -598,14 +610,14 @@ def test_a_segment_without_a_usable_end_before_it_and_a_start_far_off_does_not_s
         "start far from the path",
     ]
     (segment,) = result.corpus
-    assert segment.task.path[:, 0] == pytest.approx(np.array([17.0, 19.0, 21.0, 23.0]))
+    assert segment.demonstration.path[:, 0] == pytest.approx(np.array([17.0, 19.0, 21.0, 23.0]))
 
 
 def test_a_path_outside_the_field_is_refused_where_it_is_outside(tmp_path):
     points = [(100, -10), (140, -15), (180, -10), (220, -30), (260, 0), (300, 0)]
     result = import_along(tmp_path, points, [0, 2, 5], ["FF", "FFF"])
     assert [segment.id for segment in result.corpus] == ["12-0"]
-    assert result.corpus.segment("12-0").task.path[1] == pytest.approx((7.0, -0.75)), "points stay as they are"
+    assert result.corpus.segment("12-0").demonstration.path[1] == pytest.approx((7.0, -0.75)), "points stay as they are"
     assert reasons(result)[0].startswith("outside the field: path: got (11.00, -1.50) m")
 
 
@@ -655,7 +667,7 @@ def test_an_environment_stays_in_the_split_where_it_came_first(tmp_path):
     assert {split: len(result.corpus[split]) for split in result.corpus.splits} == {"train": 2, "test": 2}
     (refusal,) = result.refusals
     assert refusal.record == "dev_annotations_6000.json, environment 12"
-    assert refusal.reason.startswith("environment in two splits: environment 12 is in train already")
+    assert refusal.reason.startswith("environment in two splits: environment 12 is already in train")
 
 
 def test_an_environment_of_which_nothing_was_used_may_come_in_another_split(tmp_path):
@@ -709,7 +721,7 @@ def test_a_folder_of_both_layouts_is_refused_with_the_choice(tmp_path):
         ("annotation_results.json", "{}", "none of 0 records in annotation_results.json could be used"),
     ],
 )
-def test_an_annotation_file_that_is_none_is_refused_whole(tmp_path, name, content, message):
+def test_a_file_that_holds_no_annotations_is_refused_as_a_whole(tmp_path, name, content, message):
     put(tmp_path / "configs" / name, content)
     with pytest.raises(ValueError, match=message):
         import_lani(tmp_path)
@@ -788,7 +800,7 @@ def test_any_paragraph_written_as_lani_does_is_read_back_the_same(tmp_path, para
     for segment, start, (begin, end) in zip(result.corpus, starts, pairwise(stops), strict=True):
         assert segment.task.start[:2] == pytest.approx(tuple(start), abs=1e-9)
         assert math.cos(segment.task.start[2] - math.radians(90 - rot)) == pytest.approx(1)
-        assert segment.task.path == pytest.approx(route[begin : end + 1], abs=1e-9)
+        assert segment.demonstration.path == pytest.approx(route[begin : end + 1], abs=1e-9)
 
 
 ANYTHING = st.recursive(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.vocabulary import (
-    LONGEST,
+    MAX_LETTERS,
     MISSPELT,
     PADDING,
     UNKNOWN,
@@ -125,10 +125,10 @@ def test_a_slip_of_the_fingers_is_one_edit(typo, word, edits):
 
 def slow_nearest(word, counts):
     """By looking at every term."""
-    most = min(len(word) // 4, 3) if word.isalpha() and len(word) <= LONGEST else 0
+    most = min(len(word) // 4, 3) if word.isalpha() and len(word) <= MAX_LETTERS else 0
     ranked = []
     for term, count in counts.items():
-        is_like = term[0] == word[0] and len(term) <= LONGEST
+        is_like = term[0] == word[0] and len(term) <= MAX_LETTERS
         if is_like and (edits := slow_num_edits(word, term)) <= most:
             strange = sum(max(word.count(letter) - term.count(letter), 0) for letter in set(word))
             ranked.append((edits, strange, -count, term))
@@ -178,7 +178,7 @@ BANK_WORDS = [
     word
     for bank in bundled_banks()
     for text in (
-        *(phrase.say for phrase in bank.phrases),
+        *(phrase.template for phrase in bank.phrases),
         *(name for group in bank.references.values() for name in group),
         *bank.fence,
     )

@@ -196,7 +196,10 @@ def test_tasks_of_one_field_share_it():
         (lambda: simulator_for([]), "tasks: got none"),
         (lambda: fly(simulator_for(TASKS[:2], config=BLIND), TASKS[:3], Stop()), "tasks: got 3, expected 2"),
         (lambda: flown(Stop(), horizon=0), "horizon: got 0"),
-        (lambda: fly(simulator_for(TASKS[:1], config=BLIND), TASKS[-1:], Stop()), "flight 0 is not in the field of its task"),
+        (
+            lambda: fly(simulator_for(TASKS[:1], config=BLIND), TASKS[-1:], Stop()),
+            "flight 0 is not in the field of its task",
+        ),
     ],
 )
 def test_impossible_flights_are_refused(call, message):

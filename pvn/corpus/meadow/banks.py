@@ -6,6 +6,7 @@ Five banks by five authors are bundled; users may bring their own.
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -179,6 +180,7 @@ def read_bank(path: Path | str) -> Bank:
     return _parse(text, str(path))
 
 
+@functools.cache
 def bundled_banks() -> tuple[Bank, ...]:
     """The five banks that come with the package."""
     folder = resources.files("pvn.corpus.meadow") / "phrase_banks"

@@ -292,12 +292,13 @@ def make_meadow(
     Splits that are not in `only` are left out, which does not change the others. watch(count) is called now and then
     with the number of segments made so far.
     """
+    sizes = split_sizes(size, only)
     settings = make_settings(banks, seed, noise, is_all_unseen)
     splits: dict[Split, tuple[Segment, ...]] = {}
     unseen_share = 0.0 if settings.unseen is None else 1.0 if is_all_unseen else UNSEEN_SHARE
     plans = {
         split: plan_split(split, count, seed, 0.0 if split == "train" else unseen_share)
-        for split, count in split_sizes(size, only).items()
+        for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
     results = _results(settings, jobs, num_processes)

@@ -1,4 +1,4 @@
-"""What things are called: a listener who sees the field can tell which landmark is meant, and can read the sentence."""
+"""What things are called: a listener who sees the field knows which landmark is meant, and can read the sentence."""
 
 import functools
 import re
@@ -11,12 +11,12 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.guide_lines import Pose
-from pvn.corpus.meadow.manoeuvre_checks import Piece
+from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre
 from pvn.corpus.meadow.manoeuvres import parse_manoeuvre
 from pvn.corpus.meadow.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
 from pvn.corpus.meadow.scene import Scene
-from pvn.corpus.meadow.sentences import fill
-from pvn.corpus.meadow.tours import Flight, first_pose
+from pvn.corpus.meadow.sentences import fill_slots
+from pvn.corpus.meadow.tours import PlannedFlight, first_pose
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
 
@@ -33,8 +33,8 @@ def field(**places):
 
 
 def flight_to(scene, mark, pose=Pose(25.0, 5.0, np.pi / 2), text="goto A"):
-    piece = Piece(np.array([(pose.x, pose.y), (pose.x, pose.y + 1.0)]), pose.heading, pose.heading)
-    return Flight((parse_manoeuvre(text),), (piece,), (mark,))
+    flown = FlownManoeuvre(np.array([(pose.x, pose.y), (pose.x, pose.y + 1.0)]), pose.heading, pose.heading)
+    return PlannedFlight((parse_manoeuvre(text),), (flown,), (mark,))
 
 
 def names_for(scene, mark, count=300, **kwargs):
@@ -68,6 +68,14 @@ def test_every_reference_fits_its_own_class_and_a_misspelt_one_what_it_means():
             for text in texts:
                 assert lexicon().fits[text][LANDMARK_NAMES.index(name)], (name, text)
     assert lexicon().fits["barell"][LANDMARK_NAMES.index("Barrel2")]
+
+
+def test_a_class_that_no_bank_has_words_for_is_called_by_its_noun(a_new_class):
+    with a_new_class():
+        extended = Lexicon.of(bundled_banks())
+    assert all(words["Aardvark"] == ("aardvark",) for words in extended.by_author.values())
+    assert extended.fits["aardvark"].tolist() == [True] + [False] * 63
+    assert np.array_equal(extended.fits["barrel"][1:], lexicon().fits["barrel"])
 
 
 def test_among_look_alikes_no_plain_name_is_shared_but_for_the_small_ambiguous_share():
@@ -182,16 +190,18 @@ def test_sides_are_not_pointed_out_where_the_sentence_has_a_side_of_its_own():
 def test_slots_are_filled_and_capitals_follow_the_author():
     generator = np.random.default_rng(0)
     references = {"A": "the barrel", "B": "the jet", "F": "the blue fence", "W": "the lake"}
-    assert fill("fly past {A}, then to {B}.", references, 0.0, generator) == "fly past the barrel, then to the jet."
-    assert fill("{A} first. Then {F}.", references, 0.0, generator) == "The barrel first. Then the blue fence."
-    assert fill("{A} first, then {W}", references, 0.0, generator) == "the barrel first, then the lake"
+    assert (
+        fill_slots("fly past {A}, then to {B}.", references, 0.0, generator) == "fly past the barrel, then to the jet."
+    )
+    assert fill_slots("{A} first. Then {F}.", references, 0.0, generator) == "The barrel first. Then the blue fence."
+    assert fill_slots("{A} first, then {W}", references, 0.0, generator) == "the barrel first, then the lake"
 
 
 def test_slips_are_one_a_sentence_and_spare_what_decides_where_to_fly():
     references = {"A": "the wooden treasure chest", "B": "the red barn"}
-    say = "turn right between {A} and {B} then continue straight"
-    whole = fill(say, references, 0.0, np.random.default_rng(0))
-    slipped = {fill(say, references, 1.0, np.random.default_rng(seed)) for seed in range(400)}
+    template = "turn right between {A} and {B} then continue straight"
+    whole = fill_slots(template, references, 0.0, np.random.default_rng(0))
+    slipped = {fill_slots(template, references, 1.0, np.random.default_rng(seed)) for seed in range(400)}
     assert whole not in slipped and len(slipped) > 20
     for text in slipped:
         assert text.startswith("turn right between ") and " red barn" in text
@@ -206,11 +216,7 @@ def test_slips_are_one_a_sentence_and_spare_what_decides_where_to_fly():
 
 
 def test_noise_is_the_share_of_sentences_with_a_slip():
-    clean = make_meadow(bundled_banks(), size=400, noise=0.0)
-    noisy = make_meadow(bundled_banks(), size=400, noise=0.2)
-    texts = [[segment.task.instruction for segment in corpus] for corpus in (clean, noisy)]
-    assert all(np.array_equal(a.task.path, b.task.path) for a, b in zip(clean, noisy, strict=True)), (
-        "flights are the same"
-    )
-    share = np.mean([one != other for one, other in zip(*texts, strict=True)])
-    assert share > 0.1
+    clean, noisy = (make_meadow(bundled_banks(), size=200, noise=noise, only=("train",)) for noise in (0.0, 0.5))
+    pairs = list(zip(clean, noisy, strict=True))
+    assert all(np.array_equal(one.demonstration.path, other.demonstration.path) for one, other in pairs)
+    assert np.mean([one.task.instruction != other.task.instruction for one, other in pairs]) > 0.3
