@@ -339,7 +339,8 @@ def test_where_moves_and_range_disagree_the_range_decides_and_it_is_reported(tmp
     result = import_lani(write_drif(tmp_path, train=[record]))
     assert_is_sample(result)
     (repaired,) = result.repairs
-    assert repaired.record == "train_annotations_6000.json, environment 12" and repaired.what.endswith(f"{repair} units")
+    assert repaired.record == "train_annotations_6000.json, environment 12"
+    assert repaired.what.endswith(f"{repair} units")
 
 
 @pytest.mark.parametrize("record", [RECORD, in_config_units(RECORD) | {"moves": []}])

@@ -74,6 +74,15 @@ def test_the_three_qualities_fly_the_same_and_draw_differently():
     assert not torch.equal(ends["fast"].image, ends["full"].image)
 
 
+def test_a_landmark_class_that_is_added_changes_no_picture_and_is_drawn_itself(a_new_class):
+    before = flown([0, 1, 2, 3, 4])
+    with a_new_class():
+        assert all(same(one, other) for one, other in zip(before, flown([0, 1, 2, 3, 4]), strict=True))
+        twins = [Layout((Landmark(name, 25.0, 25.0, 4.0),)) for name in ("Aardvark", "Barrel")]
+        images = Simulator(twins, 2, field_index=[0, 1]).reset(torch.tensor([[15.0, 25.0, 0.0]] * 2)).image
+        assert torch.equal(images[0], images[1]), "it has the solids of a barrel"
+
+
 def test_top_down_views_show_each_flights_own_field():
     simulator = Simulator(LAYOUTS, 3, field_index=[2, 1, 2])
     views = simulator.top_down(128)

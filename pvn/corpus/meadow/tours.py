@@ -22,7 +22,8 @@ from pvn.world.layout import FIELD_SIZE
 STRIDES_PER_POINT = 4
 """Strides between two points of a finished path, which are then a metre apart."""
 IN_VIEW = math.radians(38)
-"""A little less than half the camera's view: what an instruction means is in the picture."""
+"""A little less than half the camera's view: what an instruction means is in the picture. Like the other angles here,
+radians off the heading."""
 NEARLY_IN_VIEW = math.radians(60)
 OUT_OF_VIEW_SHARE = 0.1
 """Share of flights that may begin with something slightly out of view, as people's do."""
