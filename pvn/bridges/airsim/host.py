@@ -111,7 +111,7 @@ class Host:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def render_images(self, requests: Sequence[ImageRequest]) -> list[Awaitable[dict[str, Any]]]:
-        """Encoded images of the present moment, each rendered once however many clients request it before time passes."""
+        """Encoded images of this moment, each rendered once however many clients request it before time passes."""
         camera_row = make_camera_row(*self.camera_pose(), self.camera)
         if camera_row.tobytes() != self._rendered_row:
             self._rendered_row, self._rendered_images = camera_row.tobytes(), {}

@@ -33,7 +33,7 @@ SKY_DEPTH_M = 65504.0
 DEPTH_VIS_RANGE_M = 100.0
 """The depth shown as white in DepthVis."""
 COLLISION_DISTANCE_M = 0.3
-"""A surface this close to the drone's centre touches it: its arms are 0.17 m long and its rotors reach a little further."""
+"""A surface this close to the drone's centre touches it: its arms are 0.17 m long, and its rotors reach further."""
 
 Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]

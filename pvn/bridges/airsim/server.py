@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class _Connection:
-    """One client. Its calls are started in the order they arrive; those that take time are answered when they finish."""
+    """One client. Its calls start in the order they arrive; those that take time are answered when they finish."""
 
     def __init__(self, host: Host, writer: asyncio.StreamWriter, limits: Limits) -> None:
         self._host, self._writer = host, writer
