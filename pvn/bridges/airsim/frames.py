@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pvn.geometry import wrap_radians
 from pvn.simulator.quadcopter import LOWEST
 from pvn.world.layout import FIELD_SIZE
 
@@ -56,14 +57,9 @@ def swap_rates(rates_body: Sequence[float]) -> Vector:
     return x, -y, -z
 
 
-def wrap(angle: float) -> float:
-    """The same angle in [-pi, pi), radians."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
 def swap_yaw(yaw: float) -> float:
     """Convert a heading, radians, between clockwise from north and counter-clockwise from east, either way."""
-    return wrap(math.pi / 2 - yaw)
+    return wrap_radians(math.pi / 2 - yaw)
 
 
 def multiply_quaternions(first: Sequence[float], second: Sequence[float]) -> Quaternion:

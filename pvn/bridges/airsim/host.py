@@ -67,7 +67,7 @@ def _unique_names(names: Sequence[str]) -> list[str]:
 def compile_kernels(renderer: CameraRenderer, camera: Camera) -> None:
     """Fly and render a little beforehand, so that no client has to wait for compilation."""
     vehicle = Vehicle()
-    vehicle.start_motion(motions.hover(vehicle.position[2]))
+    vehicle.start_motion(motions.rotate_to_yaw(0.0, 0.0, math.inf, vehicle.state))
     vehicle.tick()
     camera_row = make_camera_row(vehicle.position, vehicle.rotation, camera)
     renderer.render_scene(camera_row, camera)

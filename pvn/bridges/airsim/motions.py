@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pvn.bridges.airsim.frames import Vector, wrap
+from pvn.bridges.airsim.frames import Vector
+from pvn.geometry import wrap_radians
 from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe, hover_rotor_speed
 
 MAX_SPEED = 15.0  # m/s, horizontal
@@ -71,7 +72,7 @@ def turn_at_rate(yaw_rate: float) -> YawControl:
 
 def turn_to_heading(yaw: float) -> YawControl:
     """Turn to a heading, radians, and hold it."""
-    return lambda state, travel: _clamp(YAW_GAIN * wrap(yaw - state.yaw), MAX_YAW_RATE)
+    return lambda state, travel: _clamp(YAW_GAIN * wrap_radians(yaw - state.yaw), MAX_YAW_RATE)
 
 
 def face_travel(offset: float) -> YawControl:
@@ -181,7 +182,7 @@ def rotate_to_yaw(yaw: float, margin: float, timeout_s: float, start: VehicleSta
     yaw_control, altitude = turn_to_heading(yaw), start.position[2]
 
     def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
-        has_arrived = abs(wrap(yaw - state.yaw)) <= margin
+        has_arrived = abs(wrap_radians(yaw - state.yaw)) <= margin
         is_late = state.time_s - start.time_s >= timeout_s
         setpoint = Setpoint(yaw_rate=yaw_control(state, (0.0, 0.0)), altitude=altitude)
         return setpoint, True if has_arrived else (False if is_late else None)

@@ -25,7 +25,7 @@ class Limits:
     max_message_bytes: int = 1 << 20
     """Largest message, to within one read; AirSim's largest, a path to fly, takes about 40 bytes per point."""
     partial_message_timeout_s: float = 10.0
-    """How long the rest of an incomplete message may take, seconds. Between messages, clients may stay silent forever."""
+    """How long a client may take for the rest of a message, seconds. Between messages, it may stay silent forever."""
     max_pending_calls: int = 256
     """Unanswered calls per client; further ones are read once these are answered."""
     max_clients: int = 64
