@@ -1,7 +1,7 @@
 """A script such as AirSim's users write, for `pvn serve airsim`; it runs with either client.
 
-The client of AirSim 1.8.1 cannot be installed beside ours (it pins msgpack 0.5 and tornado 4) and needs an environment of
-its own; see docs/airsim.md:  /path/to/its/python tests/bridges/airsim_script.py 41451
+The client of AirSim 1.8.1 needs an environment of its own, as it pins msgpack 0.5 and tornado 4; see docs/airsim.md:
+/path/to/its/python tests/bridges/airsim_script.py 41451
 """
 
 import math

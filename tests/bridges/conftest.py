@@ -100,3 +100,9 @@ def recorded_calls(monkeypatch):
     for name, function in list(CALLS.items()):
         monkeypatch.setitem(CALLS, name, recording(name, function))
     return names
+
+
+@pytest.fixture
+def patient_hover(monkeypatch):
+    """Give a busy machine time to answer when the drone is told to hover."""
+    monkeypatch.setattr("pvn.bridges.airsim.field.HOVER_TIMEOUT_S", TIMEOUT_S)

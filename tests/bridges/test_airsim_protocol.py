@@ -1,4 +1,4 @@
-"""Whatever may arrive over the wire: other protocols, oversized and incomplete messages, clients that die or do not read."""
+"""What may arrive over the wire: garbage, oversized and incomplete messages; and clients that die, flood or do not read."""
 
 import asyncio
 import signal
@@ -10,7 +10,9 @@ import threading
 
 import pytest
 
-msgpack = pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone[airsim]"')
+pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone[airsim]"')
+
+import msgpack
 
 from pvn.bridges.airsim.protocol import Limits, RpcRequest, read_requests
 
