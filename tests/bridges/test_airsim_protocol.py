@@ -1,4 +1,4 @@
-"""What may arrive over the wire: garbage, oversized and incomplete messages; and clients that die, flood or do not read."""
+"""What may arrive over the wire: garbage, oversized and incomplete messages, clients that die, flood or do not read."""
 
 import asyncio
 import signal
