@@ -1,7 +1,7 @@
-"""A script as AirSim's users write them, for `pvn serve airsim`; run it with either client.
+"""A script such as AirSim's users write, for `pvn serve airsim`; it runs with either client.
 
-The client of AirSim 1.8.1 cannot be installed beside ours (it pins msgpack 0.5 and tornado 4), so it has an environment
-of its own; see docs/airsim.md:  /path/to/its/python tests/airsim_script.py 41451
+The client of AirSim 1.8.1 needs an environment of its own, as it pins msgpack 0.5 and tornado 4; see docs/airsim.md:
+/path/to/its/python tests/bridges/airsim_script.py 41451
 """
 
 import math
@@ -52,19 +52,19 @@ assert names and math.isfinite(client.simGetObjectPose(names[0]).position.x_val)
 collision = client.simGetCollisionInfo()
 assert collision.has_collided is False and collision.object_name == ""
 client.simPause(True)
-begin = client.getMultirotorState().timestamp
+start = client.getMultirotorState().timestamp
 client.simContinueForTime(0.5)
-assert client.simIsPause() and client.getMultirotorState().timestamp - begin == 500_000_000
+assert client.simIsPause() and client.getMultirotorState().timestamp - start == 500_000_000
 client.simPause(False)
 client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(1, 2, -4), airsim.Quaternionr(0, 0, 0.6, 0.8)), True)
 assert client.simGetVehiclePose().position.distance_to(airsim.Vector3r(1, 2, -4)) < 0.3
 try:
-    client.simPrintLogMessage("not here")
-    raise AssertionError("an unknown call was answered")
+    client.simPrintLogMessage("not supported")
+    raise AssertionError("an unsupported call was answered")
 except Exception as error:
     assert "simPrintLogMessage" in str(error), error
 assert client.goHomeAsync().get() is True and client.landAsync().get() is True
 assert client.getMultirotorState().landed_state == airsim.LandedState.Landed
 client.armDisarm(False)
 client.enableApiControl(False)
-sys.stdout.write(f"all of it worked with {airsim.__name__} {getattr(airsim, '__version__', '')}\n")
+sys.stdout.write(f"every call worked with {airsim.__name__} {getattr(airsim, '__version__', '')}\n")
