@@ -35,7 +35,7 @@ def draw_picture(axis: Axes, picture: Picture, title: str = "", *, font: float =
     """A picture (H, W, 3) of the whole field; font in points."""
     axis.imshow(picture, extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xticks=[], yticks=[])
-    axis.set_title(title, fontsize=font, pad=0.36 * font, parse_math=False)
+    axis.set_title(title, fontsize=font, pad=2.5 / 7 * font, parse_math=False)
 
 
 def draw_top_down(axis: Axes, layout: Layout, size_px: int = 1000) -> None:

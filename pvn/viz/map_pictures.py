@@ -17,6 +17,8 @@ from pvn.viz.flight_record import Floats, Maps, Moment
 
 LEAST_LIGHT = 0.12
 """How bright a cell that was seen is at least: black is for what was never seen."""
+STRENGTH = 0.92
+"""How much of the ground the highest probability covers; the rest shows through."""
 
 Heat = npt.NDArray[np.float64]
 """(H, W, 2): trajectory and goal distribution over the field, 0 to 1."""
@@ -96,6 +98,6 @@ def overlay_predictions(ground: Picture, heat: Heat, channels: Sequence[int] = (
     """A picture of the field with the distributions of some channels over it."""
     picture = ground
     for channel in channels:
-        share = heat[..., channel : channel + 1]
+        share = STRENGTH * heat[..., channel : channel + 1]
         picture = picture * (1 - share) + np.array(to_rgb(palette.PREDICTION_COLOURS[channel])) * share
     return picture.clip(0, 1)

@@ -11,8 +11,8 @@ from matplotlib.colors import to_rgb
 FLOWN, DEMONSTRATED, START, GOAL = "#56b4e9", "#ffffff", "#f0e442", "#e08a00"
 """Paths, and where they begin and end."""
 PREDICTED_TRAJECTORY = "#bf30ff"
-"""For every kind of colour vision far from grass, lakes, paths and marks. The paper's red and green are one colour to one
-man in twelve, on grass above all."""
+"""Far from grass, lakes, paths and marks for every kind of colour vision. The paper's red and green look alike to one
+man in twelve, most of all on grass."""
 PREDICTED_GOAL = GOAL
 PREDICTION_COLOURS = (PREDICTED_TRAJECTORY, PREDICTED_GOAL)
 PREDICTION_LABELS = ("predicted trajectory", "predicted goal")
