@@ -26,7 +26,9 @@ def test_every_ending_has_its_writer(record, monkeypatch):
     written = []
     for name in ("write_recording", "write_film"):
         monkeypatch.setattr(flight_files, name, lambda record, path, name=name: written.append((name, path.suffix)))
-    monkeypatch.setattr(flight_files, "draw_summary", lambda path, record: written.append(("draw_summary", path.suffix)))
+    monkeypatch.setattr(
+        flight_files, "draw_summary", lambda path, record: written.append(("draw_summary", path.suffix))
+    )
     for suffix in SUFFIXES:
         write_flight(record, Path(f"flight{suffix}"))
     assert dict(map(reversed, written)) == {
