@@ -37,7 +37,7 @@ def _write_mp4(record: FlightRecord, path: Path, rate: float, num_held: int) -> 
     writer.send(None)
     for frame in draw_frames(record):
         writer.send(np.ascontiguousarray(frame))
-    for _ in range(num_held - 1):  # the last one is held
+    for _ in range(num_held - 1):  # the last frame again
         writer.send(np.ascontiguousarray(frame))
     writer.close()
 
@@ -80,7 +80,7 @@ def film_path(path: Path) -> Path:
 
 
 def write_film(record: FlightRecord, path: Path) -> None:
-    """Write a flight as a film in its own time, its last frame held for two seconds: .mp4, or for pages .webp, .gif."""
+    """Write a flight as a film in real time, .mp4, .webp or .gif; the last frame is held for two seconds."""
     film_path(path)
     rate = FRAMES_PER_STEP / record.step_seconds
     if path.suffix == ".mp4" and not has_ffmpeg():

@@ -66,7 +66,7 @@ class FlightRecord:
     """One flight from start to end."""
 
     pilot: str
-    """Name of who flew."""
+    """The pilot's name."""
     task: Task
     demonstrated: Points | None
     """The demonstrated path (P, 2), field frame; None for an instruction that someone typed."""
