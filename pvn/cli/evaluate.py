@@ -140,12 +140,9 @@ class Evaluate:
         from pvn.learning.checkpoint import write_json
         from pvn.report.prediction_quality import draw_judgement
 
-        agent = predicting_agent(pilot)
         with progress_bar(f"{pilot.name} predicts", len(segments)) as advance_to:
-            predictions = fly_with_predictions(
-                segments, agent, config=pilot.config, device=self.device, watch=advance_to
-            )
-        judgement = judge(predictions, segments, agent.grid)
+            predictions = fly_with_predictions(segments, pilot, device=self.device, watch=advance_to)
+        judgement = judge(predictions, segments, predicting_agent(pilot).grid)
         environments = [segment.environment for segment in segments]
         report = {"system": pilot.name, "split": self.split, **judgement.to_json(environments)}
         write_json(self.out / f"bound_{stem}.json", report)

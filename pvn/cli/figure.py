@@ -109,8 +109,7 @@ class FigureFlights:
 
     def record(self, pilot: Pilot, chosen: ChosenTask) -> FlightRecord:
         """Fly one task with everything kept, and print how it ended."""
-        from pvn.viz.flight_picture import outcome
-        from pvn.viz.flight_record import fly_and_record
+        from pvn.viz.flight_record import fly_and_record, outcome
 
         record = fly_and_record(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
         print(f"“{chosen.task.instruction}”  {outcome(record.distance, len(record.moments), record.has_stopped)}")

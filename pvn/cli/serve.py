@@ -42,19 +42,19 @@ class Serve:
 
         with needing("airsim"):
             from pvn.bridges.airsim.server import serve
-        from pvn.bridges.airsim.host import Service, ServiceConfig, compile_kernels
-        from pvn.bridges.airsim.images import Eye
+        from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
+        from pvn.bridges.airsim.images import CameraRenderer
         from pvn.geometry import Camera
 
         logging.basicConfig(format="%(message)s", level=logging.INFO)
         layout = read_field(self.field)
         camera = Camera(width=self.width, height=self.height)
-        config = ServiceConfig(camera=camera, speed=self.speed, vehicle=self.vehicle)
-        eye = Eye(layout, is_full=self.quality == "full")
+        config = HostConfig(camera=camera, speed=self.speed, vehicle_name=self.vehicle)
+        renderer = CameraRenderer(layout, is_full=self.quality == "full")
 
         def announce(port: int) -> None:
             print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; stop with Ctrl-C", flush=True)
 
         with suppress(KeyboardInterrupt):  # which is how it ends
-            compile_kernels(eye, camera)
-            asyncio.run(serve(Service(eye, config), self.host, self.port, announce))
+            compile_kernels(renderer, camera)
+            asyncio.run(serve(Host(renderer, config), self.host, self.port, announce))

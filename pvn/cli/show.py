@@ -87,7 +87,7 @@ class ShowFlight:
         """Fly, write, and print how it ended."""
         from pvn.evaluation.pilots import load_pilot
         from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
-        from pvn.viz.flight_picture import outcome
+        from pvn.viz.flight_record import outcome
 
         out = flight_path(self.out or Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4"))
         (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])

@@ -69,12 +69,13 @@ class Train(RecipeOptions):
         from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
-        from pvn.learning.training import train_system
+        from pvn.learning.presets import train_system
 
         parallel.join_others(self.device)
         recipe = recipe or self.recipe()
         self._check()
         begun = self._describe(recipe)
+        self._check_overrides(begun["overrides"])
         self._check_resumable(begun)
         corpus = read_corpus(self.corpus, ("train", "dev"))
         if "train" not in corpus.splits:
@@ -126,6 +127,15 @@ class Train(RecipeOptions):
             "overrides": _differences(asdict(self.recipe()), asdict(recipe)),
         }
         return json.loads(json.dumps(content))  # tuples become lists, as in the file
+
+    def _check_overrides(self, overrides: Mapping[str, Any]) -> None:
+        """Refuse to override what is not trained."""
+        ignored = [name for name in overrides if self.stage1_from is not None and name.startswith("stage1.")]
+        if ignored:
+            raise ValueError(
+                f"{ignored[0]}: got {overrides[ignored[0]]} with --stage1-from, whose first stage is trained already; "
+                "leave one of them out"
+            )
 
     def _check_resumable(self, begun: Mapping[str, Any]) -> None:
         """Refuse to resume a run of something else: its checkpoints may well fit."""
@@ -193,6 +203,14 @@ def _differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in _flatten(other).items() if name not in before or before[name] != value}
 
 
+def _check_grid(base: AnyRecipe, recipe: Any) -> None:
+    """Refuse a grid for the second stage alone, which would be ignored: it is that of the first."""
+    from pvn.learning.training import Recipe
+
+    if isinstance(base, Recipe) and recipe.execution.grid != base.execution.grid:
+        raise ValueError("execution.grid: both stages share one grid; set it with --grid.size and --grid.cell")
+
+
 def train(arguments: list[str]) -> None:
     """Run `pvn train` with these arguments."""
     parse: Any = tyro.cli  # the recipe's type is known only now
@@ -212,4 +230,5 @@ def train(arguments: list[str]) -> None:
         kw_only=True,
     )
     parsed = parse(options, prog="pvn train", description=Train.__doc__, args=arguments)
+    _check_grid(recipe, parsed.recipe)
     parsed.train.run(parsed.recipe)

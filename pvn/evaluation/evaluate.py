@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.corpus.store import read_corpus
-from pvn.evaluation.flights import Flights, fingerprint, fly_split
+from pvn.evaluation.flights import Flights, fly_split
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
 from pvn.evaluation.summary import Summary, summarise
@@ -125,10 +125,8 @@ def evaluate_pilot(
     check_words(pilot, segments)
     flights = fly_split(
         segments,
-        pilot.policy_for(segment.demonstration for segment in segments),
+        pilot,
         None if stem is None else stem.with_name(f"{stem.name}.safetensors"),
-        fingerprint(segments, f"{pilot.mark} {device}", pilot.config),
-        config=pilot.config,
         device=device,
         watch=lambda done: watch(pilot.name, done, len(segments)),
     )
