@@ -5,6 +5,7 @@ Nothing heavy is imported before a verb runs, so help appears at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb; an error that the user can fix is one line, without a traceback."""
     try:
         _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         print(f"pvn: {error}", file=sys.stderr)
         raise SystemExit(2) from None

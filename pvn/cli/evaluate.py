@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvn.cli.options import AgentName, Device, Split, print_json
+from pvn.cli.options import AgentNames, Device, Split, print_json
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -31,7 +31,7 @@ class Results:
 class Evaluate:
     """Fly agents over a split of a corpus and print how well they did, with 95% intervals."""
 
-    agent: tuple[AgentName, ...] = ("pvn",)
+    agent: AgentNames = ("pvn",)
     """Who flies, one or several: names of systems, or files of agents you trained."""
     corpus: Path
     """Folder of the corpus."""

@@ -69,13 +69,29 @@ def _option(metavar: str, parse: Callable[[str], Any]) -> PrimitiveConstructorSp
     )
 
 
+def _several(metavar: str, parse: Callable[[str], Any]) -> PrimitiveConstructorSpec[Any]:
+    """An option of several words, each of which `parse` turns into a value or refuses."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{metavar} [...]",
+        instance_from_str=lambda words: tuple(map(parse, words)),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: list(map(str, value)),
+    )
+
+
+_SYSTEM_NAMES = f"{{{','.join(SYSTEMS)}}}"
+
+
 Split = Annotated[Literal["train", "dev", "test"], _option("{train,dev,test}", lambda text: _known(text, SPLITS))]
-AgentName = Annotated[str, _option(f"{{{','.join(SYSTEMS)}}}|FILE", _agent)]
+AgentName = Annotated[str, _option(f"{_SYSTEM_NAMES}|FILE", _agent)]
 """Who flies: a system, or an agent's .safetensors file."""
+AgentNames = Annotated[tuple[str, ...], _several(f"{_SYSTEM_NAMES}|FILE", _agent)]
+"""Who flies, where several may."""
 TrainedName = Annotated[str, _option(f"{{{','.join(TRAINED)}}}", lambda text: _known(text, TRAINED))]
 """A system that is trained."""
-SystemName = Annotated[str, _option(f"{{{','.join(SYSTEMS)}}}", lambda text: _known(text, tuple(SYSTEMS)))]
-"""Any system."""
+SystemNames = Annotated[tuple[str, ...], _several(_SYSTEM_NAMES, lambda text: _known(text, tuple(SYSTEMS)))]
+"""Systems of the results table."""
 SegmentNames = Annotated[tuple[str, ...], arg(metavar="ID [ID ...]")]
 """Which segments: numbers in a tour, or ids in a corpus."""
 FieldName = Annotated[int | Path, _option("NUMBER|FILE", _field)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,29 +56,22 @@ def print_simulator_report(report: dict[str, Any]) -> None:
 
 
 def print_flights(
-    title: str,
-    tasks: Sequence[Task],
-    log: FlightLog,
-    goals: Sequence[tuple[float, float] | None],
-    labels: Sequence[str] | None = None,
+    title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool, labels: Sequence[str] | None = None
 ) -> None:
-    """A line for each flight: its instruction, how far it flew, and how it ended.
+    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended.
 
-    goals: where each flight should end (x, y), field frame; None for one without a goal. labels: what the flights are
-    called; without them they are numbered.
+    labels: what the flights are called; without them they are numbered.
     """
-    flown = log.distance_flown()
+    distance, flown = log.goal_distance(tasks), log.distance_flown()
     table = Table(title=title)
     for heading in ("", "instruction", "steps", "flown", "ends"):
         table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
     for index, task in enumerate(tasks):
         has_stopped = bool(log.has_stopped[index])
         end = "stopped by itself" if has_stopped else "never stopped"
-        goal = goals[index]
-        if goal is not None:
-            distance = math.dist(log.end_world[index].tolist(), goal)
-            verdict = "success" if has_stopped and distance < SUCCESS_M else "failure"
-            end = f"{distance:.1f} m from the goal: {verdict}"
+        if has_goals:
+            verdict = "success" if has_stopped and distance[index] < SUCCESS_M else "failure"
+            end = f"{float(distance[index]):.1f} m from the goal: {verdict}"
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
         label = str(index + 1) if labels is None else labels[index]
         table.add_row(label, task.instruction, steps, metres, end)

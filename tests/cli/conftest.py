@@ -13,7 +13,7 @@ from pvn.corpus.store import write_corpus
 @pytest.fixture(autouse=True)
 def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")  # so that tables and errors are not wrapped
+    monkeypatch.setenv("COLUMNS", "200")  # so that tables are not wrapped
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +45,21 @@ def refused(run, capsys):
         message = capsys.readouterr().err
         assert error.value.code == 2 and "Traceback" not in message
         return re.sub(r"[│╭╮╰╯─\s]+", " ", message)
+
+    return run_and_read
+
+
+@pytest.fixture
+def help_text(run, capsys, monkeypatch):
+    """The help of a command on one line."""
+
+    def run_and_read(command):
+        monkeypatch.setenv("COLUMNS", "80")  # a wider terminal shows it in two columns
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as error:
+            run(f"{command} --help")
+        assert error.value.code == 0
+        return re.sub(r"[│\s]+", " ", capsys.readouterr().out)
 
     return run_and_read
 

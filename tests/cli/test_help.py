@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import pvn
-from pvn.cli import Verb, main
+from pvn.cli import Verb
 from pvn.systems import SYSTEMS, TRAINED
 
 TESTS = Path(__file__).parent.parent
@@ -31,32 +31,33 @@ def test_help_imports_nothing_heavy(command):
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_reader_of_the_help_may_leave_early():
+    with subprocess.Popen(
+        [sys.executable, "-m", "pvn.cli", "train", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
 def test_the_version_is_the_packages(printed):
     line = printed("pvn --version")
     assert re.fullmatch(rf"pvn {re.escape(pvn.__version__)} \(Python 3\S+, torch \S+, .+\)\n", line)
 
 
-def help_of(command, capsys):
-    with pytest.raises(SystemExit) as error:
-        main([*shlex.split(command), "--help"])
-    assert error.value.code == 0
-    return re.sub(r"[│\s]+", " ", capsys.readouterr().out)
-
-
-def test_help_lists_every_verb(capsys):
-    text = help_of("", capsys)
+def test_help_lists_every_verb(help_text):
+    text = help_text("pvn")
     for verb in "fly demo show figure corpus train evaluate reproduce serve bench".split():
         assert f"• {verb} " in text
 
 
 @pytest.mark.parametrize("command", ["fly", "show flight", "figure maps", "evaluate", "reproduce"])
-def test_help_names_every_agent(command, capsys):
-    text = help_of(command, capsys).replace(" ", "")
+def test_help_names_every_agent(command, help_text):
+    text = help_text(f"pvn {command}").replace(" ", "")
     assert f"{{{','.join(SYSTEMS)}}}" in text
 
 
-def test_help_of_train_names_what_is_trained(capsys):
-    assert f"{{{','.join(TRAINED)}}}" in help_of("train", capsys).replace(" ", "")
+def test_help_of_train_names_what_is_trained(help_text):
+    assert f"{{{','.join(TRAINED)}}}" in help_text("pvn train").replace(" ", "")
 
 
 @pytest.mark.parametrize(

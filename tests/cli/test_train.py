@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pvn.cli import main
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.store import identity, write_corpus
@@ -40,20 +39,14 @@ def read(path):
     return json.loads(Path(path).read_text())
 
 
-def help_text(options, capsys):
-    with pytest.raises(SystemExit):
-        main(["train", *options.split(), "--help"])
-    return re.sub(r"[│\s]+", " ", capsys.readouterr().out)
-
-
-def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(capsys):
-    text = help_text("--preset smoke", capsys)
+def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(help_text):
+    text = help_text("pvn train --preset smoke")
     assert "--stage1.num-epochs INT Passes over the training segments. (default: 6)" in text
-    assert "(default: 40)" in help_text("", capsys), "the paper preset's epochs"
+    assert "(default: 40)" in help_text("pvn train"), "the paper preset's epochs"
     assert "--stage1.losses.landmark-weight FLOAT" in text
-    no_aux = help_text("--agent pvn-no-aux", capsys)
+    no_aux = help_text("pvn train --agent pvn-no-aux")
     assert re.search(r"--stage1.losses.landmark-weight FLOAT [^)]*\([^)]*\)[^)]*\(default: 0.0\)", no_aux)
-    assert "--dagger.beta FLOAT" in help_text("--agent gsmn", capsys)
+    assert "--dagger.beta FLOAT" in help_text("pvn train --agent gsmn")
 
 
 def test_overrides_reach_the_training_and_are_written_down(tiny, run):
