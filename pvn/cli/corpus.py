@@ -1,4 +1,4 @@
-"""Verbs that make, import and look at corpora: `pvn corpus`."""
+"""`pvn corpus`: make, import and look at corpora."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, subcommand
 
-from pvn.cli.options import Split, print_json
+from pvn.cli.options import SegmentNames, Split, print_json
 
 LINES_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusMake:
-    """Make the corpus in the box, or one from phrase banks of your own."""
+    """Make the bundled corpus, or one from phrase banks of your own."""
 
     out: Path
     """Folder for the corpus; it must not exist."""
     size: int = 27_965
-    """Segments in all splits together, give or take one, in LANI's proportions; by default 19,758, 4,135 and 4,072."""
+    """Segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072 test."""
     seed: int = 0
     """The same seed gives the same corpus."""
     bank: UseAppendAction[tuple[tuple[Path, ...], ...]] = ()
-    """Phrase bank files to use instead of the five bundled ones (docs/formats.md)."""
+    """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated."""
     only: Split | None = None
-    """Make this split alone. With banks of your own and no training split, every phrase counts as unseen."""
+    """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
     noise: float = 0.04
-    """Share of sentences with a slip: a dropped article or a typing error."""
+    """Fraction of sentences with a mistake: a dropped article or a typo."""
     processes: int = 0
-    """How many processes; 0 takes one for each core."""
+    """How many processes; 0 means one per core."""
 
     def run(self) -> None:
-        """Make it, and say what was made."""
+        """Make the corpus, and print how many segments it has."""
         import time
 
         from pvn.cli.progress import progress_bar
@@ -45,7 +45,7 @@ class CorpusMake:
 
         check_new(self.out)
         if self.processes < 0:
-            raise ValueError(f"processes: got {self.processes}, expected 0 (one for each core) or more")
+            raise ValueError(f"processes: got {self.processes}, expected 0 (one per core) or more")
         banks = read_banks([path for group in self.bank for path in group])
         only = SPLITS if self.only is None else (self.only,)
         began = time.perf_counter()
@@ -68,7 +68,7 @@ class CorpusMake:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusStats:
-    """Print a corpus's figures beside LANI's."""
+    """Print a corpus's statistics beside LANI's."""
 
     folder: Positional[Path]
     """Folder of the corpus."""
@@ -87,21 +87,21 @@ class CorpusStats:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusShow:
-    """Draw a segment of a corpus (the field from above, the path, the sentence) or a sheet of several."""
+    """Draw a segment of a corpus (field from above, path, instruction), or a sheet of several."""
 
     folder: Positional[Path]
     """Folder of the corpus."""
-    segment: str | None = None
-    """Which segment: environment and place in its paragraph, such as 12-3; by default a random one."""
+    segment: SegmentNames = ()
+    """Which segments: environment and place in its paragraph, such as 12-3; by default random ones."""
     count: int = 1
-    """Draw a sheet of this many random segments."""
+    """How many random segments, if none are named."""
     seed: int = 0
-    """Which random ones."""
+    """Which random segments."""
     out: Path | None = None
     """File for the picture; by default in the folder pictures."""
 
     def run(self) -> None:
-        """Draw, and say where."""
+        """Draw the segments, and print their instructions."""
         import random
 
         from pvn.corpus.store import read_corpus
@@ -110,12 +110,13 @@ class CorpusShow:
 
         corpus = read_corpus(self.folder)
         if not 1 <= self.count <= len(corpus):
-            raise ValueError(f"count: got {self.count}, expected 1 to {len(corpus)}, the segments there are")
-        names = random.Random(self.seed).sample([segment.id for segment in corpus], self.count)
-        chosen = [corpus.segment(self.segment)] if self.segment else [corpus.segment(name) for name in names]
-        name = f"segment_{chosen[0].id}" if len(chosen) == 1 else f"segments_seed{self.seed}"
+            raise ValueError(f"count: got {self.count}, expected 1 to {len(corpus)}, the number of segments")
+        ids = self.segment or random.Random(self.seed).sample([segment.id for segment in corpus], self.count)
+        chosen = [corpus.segment(name) for name in ids]
+        is_sheet = len(chosen) > 1
+        name = f"segments_seed{self.seed}" if is_sheet and not self.segment else f"segment_{'_'.join(ids)}"
         out = picture_path(self.out or Path(f"pictures/{name}.png"))
-        draw_segment(out, chosen[0]) if len(chosen) == 1 else draw_segments(out, chosen)
+        draw_segments(out, chosen) if is_sheet else draw_segment(out, chosen[0])
         for segment in chosen:
             print(f"{segment.id}: {segment.task.instruction}")
         print(f"picture: {out}")
@@ -123,7 +124,7 @@ class CorpusShow:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusAlignments:
-    """Print which words go with which landmark classes in the training text."""
+    """Print which words go with which landmark classes in the training split."""
 
     folder: Positional[Path]
     """Folder of the corpus."""
@@ -139,7 +140,7 @@ class CorpusAlignments:
 
         train = read_corpus(self.folder, ("train",)).splits.get("train")
         if train is None:
-            raise ValueError(f"{self.folder}: has no training split, expected one to count words in")
+            raise ValueError(f"{self.folder}: has no training split, expected one, whose words are counted")
         vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
         alignment = align(train, vocabulary)
         print_json(alignment.to_json()) if self.json else print_alignments(alignment)
@@ -150,12 +151,12 @@ class CorpusImport:
     """Read LANI's own files, in drif's or CIFF's layout, into a corpus."""
 
     path: Positional[Path]
-    """The folder LANI was unpacked to."""
+    """The folder that LANI was unpacked into."""
     out: Path
     """Folder for the corpus; it must not exist."""
 
     def run(self) -> None:
-        """Import, and say what could not be used and why."""
+        """Import, and print what could not be used and why."""
         from pvn.cli.progress import progress_over
         from pvn.corpus.lani_import import import_lani
         from pvn.corpus.store import check_new, write_corpus
@@ -164,28 +165,28 @@ class CorpusImport:
         found = import_lani(self.path, lambda records: progress_over("paragraphs", records))
         names = [str(file) for file in found.files]
         refused = [f"{refusal.record}: {refusal.reason}" for refusal in found.refusals]
-        mended = [f"{repair.record}: {repair.what}" for repair in found.repairs]
-        origin = {"layout": found.layout, "files": names, "not used": refused, "mended": mended}
+        repaired = [f"{repair.record}: {repair.what}" for repair in found.repairs]
+        origin = {"layout": found.layout, "files": names, "not used": refused, "repaired": repaired}
         write_corpus(found.corpus, self.out, origin)
-        for what, lines in (("not used", refused), ("mended", mended)):
+        for what, lines in (("not used", refused), ("repaired", repaired)):
             for line in lines[:LINES_SHOWN]:
                 print(f"{what}: {line}")
             if len(lines) > LINES_SHOWN:
                 print(f"{what}: and {len(lines) - LINES_SHOWN:,} more, all in {self.out / 'corpus.json'}")
         for file in found.left_out:
-            print(f"not read, another set of the same environment numbers: {file}; give its path to import it")
+            print(f"not read, another set of annotations of the same environments: {file}; name the file to import it")
         for kind, count in found.count_refusals():
-            print(f"not used in all: {count:,} x {kind}")
+            print(f"not used in total: {count:,} x {kind}")
         parts = ", ".join(f"{len(found.corpus[split]):,} {split}" for split in found.corpus.splits)
         print(
             f"{found.layout} layout, {found.num_records:,} paragraphs in {', '.join(names)}\n"
             f"{len(found.corpus):,} segments ({parts}), {len(found.refusals):,} not used, "
-            f"{len(found.repairs):,} mended: {self.out}"
+            f"{len(found.repairs):,} repaired: {self.out}"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class CorpusVerb:
     """Make, import and look at corpora."""
 
     what: (
@@ -197,5 +198,5 @@ class Corpus:
     )
 
     def run(self) -> None:
-        """Do it."""
+        """Run it."""
         self.what.run()

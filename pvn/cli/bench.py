@@ -1,4 +1,4 @@
-"""Verbs that measure: `pvn bench`."""
+"""`pvn bench`: how fast the simulator, the agent and the AirSim server are, and how well the oracle flies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pvn.cli.options import Device, needing, print_json
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSimulator:
-    """Measure frames and flight-steps a second on every device here, and the peers' where they are installed."""
+    """Measure frames and flight steps per second on every device here, beside other simulators that are installed."""
 
     json: bool = False
     """Print one JSON object instead of tables."""
     max_batch: int = 16_384
-    """Largest batch of the growth curve."""
+    """Largest batch size that is measured."""
     seconds: float = 1.0
-    """Least time spent on each figure."""
+    """Minimum time spent on each measurement."""
 
     def run(self) -> None:
         """Measure and print."""
@@ -52,12 +52,12 @@ class BenchOracle:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchAgent:
-    """Measure a step of the agent's flight and a step of its learning, and where the time goes."""
+    """Measure one step of the agent's flight and one of its training, and where the time goes."""
 
     json: bool = False
     """Print one JSON object instead of tables."""
     device: Device = "cpu"
-    """Where to fly and learn."""
+    """Where to fly and train."""
 
     def run(self) -> None:
         """Measure and print."""
@@ -70,12 +70,12 @@ class BenchAgent:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchAirSim:
-    """Measure images a second that AirSim clients get from our server, and its memory over many requests."""
+    """Measure images per second that AirSim clients get from our server, and its memory over many requests."""
 
     seconds: float = 3.0
-    """Time spent on each figure."""
+    """Time spent on each measurement."""
     requests: int = 100_000
-    """How many requests to watch its memory over."""
+    """How many requests its memory is measured over."""
 
     def run(self) -> None:
         """Measure and print one JSON object."""
@@ -87,7 +87,7 @@ class BenchAirSim:
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Measure how fast and how well."""
+    """Measure speed, and how well the oracle flies."""
 
     what: (
         Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
@@ -97,5 +97,5 @@ class Bench:
     )
 
     def run(self) -> None:
-        """Measure it."""
+        """Run the measurement."""
         self.what.run()

@@ -1,29 +1,29 @@
-"""The verb that shows it all in a browser: `pvn demo`."""
+"""`pvn demo`: fly in a browser."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pvn.cli.options import Device
+from pvn.cli.options import Device, FieldName, needing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Fly by typing, in your browser: a field in 3D, a drone, and what it sees and thinks."""
+    """Fly by typing, in your browser: a field in 3D, a drone, and what it sees, maps and predicts."""
 
     port: int = 8080
-    """Where the page is served; 0 for any port that is free."""
+    """Port of the page; 0 picks a free one."""
     host: str = "127.0.0.1"
-    """Address to listen at. The default is this computer alone; 0.0.0.0 lets everybody in who can reach it."""
+    """Address to listen on. By default only this computer can connect; 0.0.0.0 lets in everybody who can reach it."""
     visitors: int = 8
-    """Visitors at once; the next is told to come back later."""
-    seed: int = 0
-    """The field that is shown first."""
+    """Visitors at the same time; others are told to come back later."""
+    field: FieldName = 0
+    """The field that is shown first: the number of a random one, or a LANI environment file (random_config_N.json)."""
     corpus: Path | None = None
     """A corpus whose segments can be flown."""
     runs: Path | None = None
-    """A folder of `pvn train` runs; agents in it (pvn/agent.safetensors, gsmn/...) fly in place of the package's."""
+    """Folder of training runs whose agents (pvn/agent.safetensors, gsmn/...) fly instead of the package's."""
     device: Device = "cpu"
     """Where to simulate."""
 
@@ -31,17 +31,14 @@ class Demo:
         """Serve until interrupted."""
         from rich.console import Console
 
-        try:
+        with needing("app"):
             from pvn.app.demo.server import DemoConfig, DemoServer
-        except ModuleNotFoundError as error:
-            if error.name != "viser":
-                raise
-            raise ValueError('the demo needs viser, which is not installed; pip install "pvn[app]"') from None
+
         config = DemoConfig(
             host=self.host,
             port=self.port,
             visitors=self.visitors,
-            seed=self.seed,
+            field=self.field,
             corpus=self.corpus,
             runs=self.runs,
             device=self.device,
