@@ -27,7 +27,7 @@ pytestmark = [
 ]
 pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium here: pip install selenium")
-from selenium.common.exceptions import WebDriverException  # noqa: E402
+from selenium.common.exceptions import TimeoutException, WebDriverException  # noqa: E402
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.actions.action_builder import ActionBuilder  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -36,6 +36,8 @@ from viser.transforms import SO3  # noqa: E402
 
 from pvn.app.demo.server import DemoConfig, DemoServer  # noqa: E402
 
+SCRIPT_LIMIT_S = 120.0
+"""A page that is being drawn in software on a busy machine may take most of a minute to answer."""
 HEARD_S = 3.0
 """A key press that has had no effect after this long is repeated."""
 
@@ -61,11 +63,24 @@ class Guest:
         ):  # fmt: skip
             options.add_argument(flag)
         self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+        self.driver.set_script_timeout(SCRIPT_LIMIT_S)
         self.driver.get(server.url)
+
+    def patiently(self, ask):
+        """The answer of a browser that is too busy to answer at once."""
+
+        def attempt():
+            try:
+                return [ask()]
+            except TimeoutException:  # chromedriver itself gives up after 10 s, whatever it is told
+                return None
+
+        (answer,) = self.wait_until(attempt, "an answer from the browser")
+        return answer
 
     @property
     def text(self):
-        return self.driver.execute_script("return document.body.innerText")
+        return self.patiently(lambda: self.driver.execute_script("return document.body.innerText"))
 
     def wait_for(self, *texts):
         """Wait until one of the texts is on the page."""
@@ -126,7 +141,8 @@ class Guest:
 
     def picture(self):
         """A screenshot (H, W, 3)."""
-        return np.asarray(Image.open(io.BytesIO(self.driver.get_screenshot_as_png())).convert("RGB")).astype(int)
+        content = self.patiently(self.driver.get_screenshot_as_png)
+        return np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
 
 
 @pytest.fixture

@@ -63,25 +63,27 @@ def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
 
 
 def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
-    """Flights run in threads of their own: a busy computer makes them wait, but never the page."""
-    visit().fly_to_the_end()  # warms up, as the server does before it admits visitors
+    """Flights run in threads of their own: on a busy computer they wait, but the page never does."""
     free = threading.Event()
     with ThreadPoolExecutor(1) as one_thread:
         one_thread.submit(free.wait)
         visitor = visit(CRAWL, replace(shared, flight_threads=one_thread))
-        pressed = time.perf_counter()
         visitor.session.fly("go to the gorilla")
-        returned = time.perf_counter()
         visitor.settle()
         assert visitor.session.state == "flying" and not visitor.page.steps
-        begun = time.perf_counter()
         free.set()
-        wait_until(lambda: visitor.page.steps)
+        wait_until(lambda: visitor.page.steps, "the first step")
         visitor.session.stop()
         visitor.land()
-    first_step = visitor.page.first_step_at
+    # docs/demo.md reports how long it takes, now that everything is warm.
+    visitor = visit(CRAWL)
+    pressed = time.perf_counter()
+    visitor.session.fly("go to the gorilla")
+    returned = time.perf_counter()
+    first_step = wait_until(lambda: visitor.page.first_step_at, "the first step")
+    visitor.session.close()
     sys.stdout.write(f"Fly returns after {1e3 * (returned - pressed):.1f} ms, ")
-    sys.stdout.write(f"the first step is sent {1e3 * (first_step - begun):.0f} ms after the flight begins\n")
+    sys.stdout.write(f"the first step is sent after {1e3 * (first_step - pressed):.0f} ms\n")
 
 
 def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
@@ -212,7 +214,7 @@ def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed,
 
 
 def test_two_visitors_have_their_own_flights(visit, shared, field):
-    visitors = visit(4.0), visit(4.0)
+    visitors = visit(20.0), visit(20.0)
     visitors[1].session.choose_segment(2)
     for visitor in visitors:
         visitor.take_off()

@@ -38,13 +38,20 @@ COPY = (
     "navigator.clipboard?navigator.clipboard.writeText(code.textContent).then(()=>show('Copied'),select):select()"
 )
 """Browsers give pages access to the clipboard only from this computer or over https; otherwise the code is selected."""
+GRASS = "#48722b"
 LEGEND = (
-    *zip(palette.PREDICTION_LABELS, palette.PREDICTION_COLOURS, strict=True),
-    ("flown path", palette.FLOWN),
-    ("demonstration", palette.DEMONSTRATED),
-    (f"{SUCCESS_M:.0f} m around the goal", palette.GOAL),
+    *(
+        (f"<div style='width:80%;height:100%;background:radial-gradient({colour},transparent 70%)'></div>", label)
+        for label, colour in zip(palette.PREDICTION_LABELS, palette.PREDICTION_COLOURS, strict=True)
+    ),
+    (f"<div style='width:100%;border-top:3px solid {palette.FLOWN}'></div>", "flown path"),
+    (f"<div style='width:90%;border-top:3px dashed {palette.DEMONSTRATED}'></div>", "demonstrated path"),
+    (
+        f"<div style='width:1.6em;height:50%;border:2px solid {palette.GOAL};border-radius:50%'></div>",
+        f"{SUCCESS_M:.0f} m around the goal",
+    ),
 )
-"""What there is on the ground, and its colour."""
+"""What is drawn on the ground: a sample of it as HTML, and what it is."""
 LEFT_PX, RIGHT_PX = 330, 340
 
 
@@ -73,9 +80,14 @@ def _segment_titles(field: FieldChoice) -> list[str]:
 
 
 def _legend_html() -> str:
-    swatch = "display:inline-block;width:1.6em;height:0.7em;margin-right:0.6em;border:1px solid #999;background:"
-    rows = "".join(f'<div><span style="{swatch}{colour}"></span>{label}</div>' for label, colour in LEGEND)
-    return f"<div style='padding:0 0.75em 0.5em;font-size:0.85em;line-height:1.6'>On the ground:{rows}</div>"
+    box = f"width:3em;height:1.3em;margin-right:0.7em;background:{GRASS}"
+    centred = "display:flex;align-items:center"
+    rows = "".join(
+        f"<div style='{centred};margin-top:2px'><div style='{centred};justify-content:center;{box}'>{sample}</div>"
+        f"{label}</div>"
+        for sample, label in LEGEND
+    )
+    return f"<div style='padding:0 0.75em 0.5em;font-size:0.85em'>{rows}</div>"
 
 
 def _set(handle: Any, value: Any) -> None:
@@ -133,7 +145,10 @@ class Page:
         self._go_to_field = gui.add_button("Go to this field", icon=viser.Icon.MAP_PIN)
         self._random_field = gui.add_button("Random field", icon=viser.Icon.DICE)
         self._segment_id = gui.add_text(
-            "Segment id", "0-0", visible=self._has_corpus, hint="Of a corpus segment: environment and place, as in 12-3."
+            "Segment id",
+            "0-0",
+            visible=self._has_corpus,
+            hint="Environment and place of a corpus segment, as in 12-3.",
         )
         self._go_to_segment = gui.add_button("Go to this segment", icon=viser.Icon.BOOK, visible=self._has_corpus)
         self._random_segment = gui.add_button("Random segment", icon=viser.Icon.DICE, visible=self._has_corpus)
@@ -148,7 +163,7 @@ class Page:
 
     def _add_pilot_panel(self, gui: viser.GuiApi) -> None:
         panel = gui.add_panel()
-        with panel.add_tab("What the pilot sees", viser.Icon.EYE):
+        with panel.add_tab("Camera and maps", viser.Icon.EYE):
             self._image = gui.add_image(np.full((72 * IMAGE_SCALE, 128 * IMAGE_SCALE, 3), 230, np.uint8), format="jpeg")
             self._sheet = gui.add_image(
                 np.full((8, 8, 3), 255, np.uint8), format="jpeg", jpeg_quality=88, visible=False
@@ -176,7 +191,7 @@ class Page:
         self._camera.on_update(lambda _: self.field_view.show_camera(self._camera.value))
         self._names.on_update(lambda _: self.field_view.show_names(self._names.value))
 
-        # The page itself changes these, too, during a flight and when a setup is shown; only the visitor's changes count.
+        # The page itself changes these, too, during flights and with the setup; only changes by the visitor count.
         def by_visitor(act: Callable[[], None]) -> Callable[[viser.GuiEvent[Any]], None]:
             return lambda event: act() if event.client is not None else None
 

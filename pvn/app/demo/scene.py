@@ -33,9 +33,10 @@ MIDDLE = FIELD_SIZE / 2
 SKY = (184, 214, 240)
 MEADOW_COLOUR, MEADOW_SIZE = (117, 127, 69), 1200.0
 """Colour and side (metres) of the plain ground around the picture of the field."""
-FLOWN, DEMONSTRATED, GOAL, START = (
-    palette.rgb_bytes(colour) for colour in (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START)
+FLOWN, DEMONSTRATED, GOAL, START, OUTLINE = map(
+    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.OUTLINE)
 )
+LINE_WIDTH, OUTLINE_WIDTH = 0.14, 0.2
 NO_POINTS = np.zeros((0, 2))
 CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 65)) for trig in (np.cos, np.sin)], -1)
 """Points (65, 2) of a circle of radius 1, metres."""
@@ -121,7 +122,7 @@ class FieldView3D:
         )  # fmt: skip
         self._lines: dict[str, viser.LineSegmentsHandle] = {}
         plumb_line = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, SimulatorConfig().altitude]]], np.float32)
-        self._plumb_line = self._scene.add_line_lines_through("/plumb_line", plumb_line, colors=FLOWN, thickness=0.05)
+        self._plumb_line = self._scene.add_line_segments("/plumb_line", plumb_line, colors=FLOWN, thickness=0.05)
 
     def show_field(self, layout: Layout) -> None:
         """Show the ground and the landmarks of a field; the landmarks can be dragged."""
@@ -201,10 +202,17 @@ class FieldView3D:
             self._show_lines(name, _lines_through(ring, RING_HEIGHT), GOAL)
 
     def _show_lines(self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int]) -> None:
-        """Show lines (N, 2, 3) in place of those that were shown under this name."""
+        """Show lines (N, 2, 3), with an outline, in place of those that were shown under this name."""
+        self._show_plain_lines(name, lines, colour, LINE_WIDTH)
+        below = lines - np.array([0.0, 0.0, 0.04], np.float32)
+        self._show_plain_lines(f"{name}_outline", below, OUTLINE, OUTLINE_WIDTH)
+
+    def _show_plain_lines(
+        self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int], width: float
+    ) -> None:
         handle = self._lines.get(name)
         if handle is None and len(lines):
-            self._lines[name] = self._scene.add_line_lines_through(name, lines, colors=colour, thickness=0.14)
+            self._lines[name] = self._scene.add_line_segments(name, lines, colors=colour, thickness=width)
         elif handle is not None:
             handle.visible = len(lines) > 0
             if len(lines):

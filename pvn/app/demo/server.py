@@ -23,8 +23,7 @@ from pvn.app.demo.session import Session, SharedState
 from pvn.app.demo.shown_flight import ShownFlight, interpolate_pose
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
-from pvn.learning.agent import shipped_weights
-from pvn.systems import SYSTEMS
+from pvn.learning.agent import shipped_names
 from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_record import fly_and_record
 
@@ -64,7 +63,7 @@ class LocalServer(viser.ViserServer):
 def offered_pilots() -> list[str]:
     """Names of the pilots that can be chosen: agents whose weights ship with the package, and the oracle."""
     # The table of systems goes from weak to strong; the menu begins with the strongest.
-    return [*(name for name in reversed(SYSTEMS) if shipped_weights(name) is not None), "oracle"]
+    return [*reversed(shipped_names()), "oracle"]
 
 
 def load_pilots(config: DemoConfig, setup: FlightSetup, watch: Callable[[str], None]) -> dict[str, Pilot]:

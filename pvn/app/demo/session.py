@@ -30,7 +30,7 @@ from pvn.app.demo.flight_setup import (
     segment_setup,
 )
 from pvn.app.demo.pictures import MAP_PX
-from pvn.app.demo.shown_flight import ShownFlight, ShownStep, outcome_sentence, interpolate_pose
+from pvn.app.demo.shown_flight import ShownFlight, ShownStep, interpolate_pose, outcome_sentence
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.pilots import Pilot
 from pvn.viz.field_views import field_from_above

@@ -107,6 +107,6 @@ def outcome_sentence(record: FlightRecord) -> str:
         case None:
             return f"{words} There is no demonstration of this flight, so there is no goal to compare with."
         case True:
-            return f"{words} That is a success: within {SUCCESS_M:.0f} m of the goal."
+            return f"{words} That is a success: within {SUCCESS_M:.0f} m."
         case _:
-            return f"{words} That is a miss: it did not stop within {SUCCESS_M:.0f} m of the goal."
+            return f"{words} That is a miss: it did not stop within {SUCCESS_M:.0f} m."
