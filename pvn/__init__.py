@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Importing pvn is what makes gymnasium.make("pvn/Field-v0") work. Only names are registered here; the
 # environment itself is imported when it is made, and training machines may lack Gymnasium.
