@@ -132,7 +132,7 @@ def near_classes(segments: Sequence[Segment], radius: float) -> Mask:
     is_near = np.zeros((len(segments), len(LANDMARK_NAMES)), bool)
     fields: dict[int, tuple[Layout, npt.NDArray[np.float64], npt.NDArray[np.int64]]] = {}
     for row, segment in enumerate(segments):
-        layout, path = segment.task.layout, segment.task.path
+        layout, path = segment.task.layout, segment.demonstration.path
         if id(layout) not in fields:
             places = np.array([(mark.x, mark.y) for mark in layout.landmarks]).reshape(-1, 2)
             kinds = np.array([LANDMARK_CLASSES[mark.name].index for mark in layout.landmarks], np.int64)

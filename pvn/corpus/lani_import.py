@@ -18,7 +18,7 @@ from pvn.corpus.lani_records import Points, Unusable, cut, environment_number, r
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
-from pvn.world.task import Task
+from pvn.world.task import Demonstration
 
 LaniLayout = Literal["drif", "ciff"]
 
@@ -272,20 +272,20 @@ class _Intake:
                 raise Unusable("not an object", f"got a JSON {type(entry.content).__name__}")
             environment = environment_number(entry.content)
             where = f"{entry.file}, environment {environment}"
-            tasks = list(self._tasks(entry, environment, where))
+            found = list(self._demonstrations(entry, environment, where))
         except Unusable as error:
             self.refusals.append(Refusal(where, str(error), error.kind))
             return
         first = self.num_places[environment]
-        self.num_places[environment] += len(tasks)
-        for place, task in enumerate(tasks, start=first):
-            if isinstance(task, Unusable):
-                self.refusals.append(Refusal(f"{where}, segment {place}", str(task), task.kind))
+        self.num_places[environment] += len(found)
+        for place, each in enumerate(found, start=first):
+            if isinstance(each, Unusable):
+                self.refusals.append(Refusal(f"{where}, segment {place}", str(each), each.kind))
             else:
-                self.homes.setdefault(environment, (entry.split, task.layout))
-                self.segments[entry.split].append(Segment(environment, place, task))
+                self.homes.setdefault(environment, (entry.split, each.task.layout))
+                self.segments[entry.split].append(Segment(environment, place, each))
 
-    def _tasks(self, entry: _Entry, environment: int, where: str) -> Iterator[Task | Unusable]:
+    def _demonstrations(self, entry: _Entry, environment: int, where: str) -> Iterator[Demonstration | Unusable]:
         paragraph = read_paragraph(entry.content)
         field_file, route_file = _environment_files(self.source, entry.content, environment)
         layout = self._layout(environment, entry.split, field_file)

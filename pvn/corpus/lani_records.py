@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import FIELD_SIZE, Layout
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 UNITY_ORIGIN = 225.0
 """Unity coordinate of the field's west and south edges; a Unity unit is a metre."""
@@ -231,7 +231,7 @@ def _instruction(value: Any) -> str:
     return value.strip()
 
 
-def _task(paragraph: Paragraph, row: int, layout: Layout, path: Points) -> Task:
+def _demonstration(paragraph: Paragraph, row: int, layout: Layout, path: Points) -> Demonstration:
     start = paragraph.starts[row]
     instruction = _instruction(paragraph.instructions[row])
     _check_offset("start", math.dist(start[:2], path[0]))
@@ -240,11 +240,11 @@ def _task(paragraph: Paragraph, row: int, layout: Layout, path: Points) -> Task:
         raise Unusable("fewer than 2 path steps", f"got {len(path) - 1}, the authors skip such segments")
     _check_inside("path", points)
     x, y, yaw = start.tolist()
-    return Task(layout, (x, y, yaw), points, instruction)
+    return Demonstration(Task(layout, (x, y, yaw), instruction), points)
 
 
-def cut(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Task | Unusable]:
-    """The paragraph's segments in order, each a task or the reason why not; route (P, 2), metres.
+def cut(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Demonstration | Unusable]:
+    """The paragraph's segments in order, each a demonstration or the reason why not; route (P, 2), metres.
 
     A segment's path runs from where the one before ended to the route's point nearest to its own end. Where the one
     before has no usable end, it runs from the point nearest to its own start.
@@ -261,6 +261,6 @@ def cut(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Task | 
             _check_offset("end", offset)
             path = route[begin : index + 1]
             begin, is_begin_known = index, True
-            yield _task(paragraph, row, layout, path)
+            yield _demonstration(paragraph, row, layout, path)
         except Unusable as reason:
             yield reason

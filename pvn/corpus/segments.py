@@ -1,4 +1,4 @@
-"""A corpus: segments of flight, each one task with what is known about it, in training, development and test splits."""
+"""A corpus: segments of flight, each a demonstration and what is known about it, in train, dev and test splits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -19,7 +19,7 @@ class Annotation:
     manoeuvres: tuple[str, ...]
     """What is flown, in order: ("pass A left", "goto B"), ("turn left", "fence blue")."""
     stops: tuple[int, ...]
-    """Index in the task's path at which each manoeuvre ends."""
+    """Index in the demonstrated path at which each manoeuvre ends."""
     meant: tuple[int, ...]
     """Places in the layout of the landmarks A, B, C."""
     phrase: str
@@ -38,9 +38,14 @@ class Segment:
     """Number of the field; no two splits share one."""
     place: int
     """Place in the paragraph, from 0."""
-    task: Task
+    demonstration: Demonstration
     annotation: Annotation | None = None
     """None where nothing is known, as for LANI's."""
+
+    @property
+    def task(self) -> Task:
+        """What is asked."""
+        return self.demonstration.task
 
     @property
     def id(self) -> str:

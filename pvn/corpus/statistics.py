@@ -11,7 +11,8 @@ import numpy as np
 
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.rollout.flight import Policy, fly, simulator_for
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.task import SUCCESS_M
@@ -50,7 +51,8 @@ def _success_percent(segments: Sequence[Segment], pilot: Policy) -> float:
     tasks = [segment.task for segment in segments]
     simulator = simulator_for(tasks, config=SimulatorConfig(quality="none"))
     log = fly(simulator, tasks, pilot)
-    return 100.0 * float((log.has_stopped & (log.goal_distance(tasks) < SUCCESS_M)).float().mean())
+    distance = log.goal_distance([segment.demonstration.goal for segment in segments])
+    return 100.0 * float((log.has_stopped & (distance < SUCCESS_M)).float().mean())
 
 
 def _shares(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, float]:
@@ -84,8 +86,8 @@ def measure_corpus(corpus: Corpus) -> dict[str, Any]:
     texts = [" ".join(tokenise(segment.task.instruction)) for segment in segments]
     fields = {segment.environment: segment.task.layout for segment in segments}
     landmarks = [len(layout.landmarks) for layout in fields.values()]
-    reach = [float(np.hypot(*(segment.task.path[-1] - segment.task.start[:2]))) for segment in scored]
-    lengths = [np.hypot(*np.diff(segment.task.path, axis=0).T).sum() for segment in segments]
+    reach = [float(np.hypot(*(segment.demonstration.path[-1] - segment.task.start[:2]))) for segment in scored]
+    lengths = [np.hypot(*np.diff(segment.demonstration.path, axis=0).T).sum() for segment in segments]
     return {
         "name": corpus.name,
         "splits": {

@@ -25,7 +25,7 @@ from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 VERSION = 1
 MANIFEST = "corpus.json"
@@ -64,13 +64,13 @@ def _pack(segments: Sequence[Segment]) -> Columns:
     for segment in segments:
         fields.setdefault(segment.environment, segment.task.layout)
     _pack_fields(columns, fields)
-    tasks = [segment.task for segment in segments]
+    tasks, paths = [s.task for s in segments], [s.demonstration.path for s in segments]
     notes = [segment.annotation for segment in segments]
     columns["segment_environment"] = np.array([segment.environment for segment in segments], np.int64)
     columns["segment_place"] = np.array([segment.place for segment in segments], np.int32)
     columns["start"] = np.array([task.start for task in tasks], np.float64).reshape(-1, 3)
-    columns["path"] = np.concatenate([task.path for task in tasks]).astype(np.float64)
-    columns["path_offset"] = _offsets(len(task.path) for task in tasks)
+    columns["path"] = np.concatenate(paths).astype(np.float64)
+    columns["path_offset"] = _offsets(map(len, paths))
     _pack_texts(columns, "instruction", [task.instruction for task in tasks])
     columns["is_annotated"] = np.array([note is not None for note in notes], bool)
     columns["is_seen"] = np.array([note is not None and note.is_seen for note in notes], bool)
@@ -123,7 +123,7 @@ def _unpack(columns: Columns) -> list[Segment]:
         for row, is_annotated in enumerate(columns["is_annotated"].tolist())
     ]
     return [
-        Segment(environment, place, Task(fields[environment], (x, y, yaw), path, instruction), note)
+        Segment(environment, place, Demonstration(Task(fields[environment], (x, y, yaw), instruction), path), note)
         for environment, place, (x, y, yaw), path, instruction, note in zip(
             columns["segment_environment"].tolist(),
             columns["segment_place"].tolist(),

@@ -16,7 +16,8 @@ from torch import Tensor
 from pvn.corpus.segments import Segment
 from pvn.evaluation.metrics import FlightMetrics, measure
 from pvn.learning.checkpoint import read_tensors, write_tensors
-from pvn.rollout.flight import FlightLog, Policy, fly, simulator_for
+from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.policy import Policy
 from pvn.simulator.simulator import SimulatorConfig
 
 AT_ONCE = {"cpu": 1, "cuda": 1024}

@@ -13,11 +13,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from pvn.corpus.meadow.scene import solid_extent
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.landmarks import LANDMARK_CLASSES, solid_extent
 from pvn.world.layout import Layout
 from pvn.world.solids import top_height
 from pvn.world.task import SUCCESS_M, Task

@@ -25,7 +25,8 @@ from pvn.learning.optimisation import blown_up, is_finite, make_optimizer, set_r
 from pvn.learning.stage2 import pruned
 from pvn.model.chaplot import Chaplot, ChaplotModel
 from pvn.model.gsmn import GSMN, GSMNModel
-from pvn.rollout.flight import Policy, fly, simulator_for
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.policy import Policy
 from pvn.rollout.oracle import Oracle, OracleMemory
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.world.task import Task

@@ -2,81 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from pvn.simulator.simulator import STOP, Observation, Simulator, SimulatorConfig
-from pvn.world.layout import Layout
+from pvn.rollout.policy import FlightSimulator, OnStep, Policy
+from pvn.simulator.simulator import STOP, Simulator, SimulatorConfig
 from pvn.world.task import HORIZON, Task, distinct_layouts
-
-Watch = Callable[[int, Observation, Tensor, Any], None]
-"""Is told step, observation, action and memory before each step."""
-
-
-class Policy(Protocol):
-    """A pilot. It keeps nothing between calls: what it must remember goes out as memory and comes back."""
-
-    def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
-        """Memory at the start of the tasks' flights."""
-
-    def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
-        """Action (B, 3), forward speed (m/s), yaw rate (rad/s), stop; and the memory for the next call."""
-
-
-class Skies(Protocol):
-    """Where flights take place: our simulator, or another one that is driven like it."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where its tensors are."""
-
-    @property
-    def num_flights(self) -> int:
-        """B."""
-
-    @property
-    def layouts(self) -> Sequence[Layout]:
-        """Its fields."""
-
-    @property
-    def field_index(self) -> Tensor:
-        """Which field each flight is in (B,)."""
-
-    def reset(self, start: Tensor) -> Observation:
-        """Hover at start (B, 3), x, y, yaw, field frame, and observe."""
-
-    def step(self, action: Tensor) -> Observation:
-        """Fly one step by an action (B, 3) and observe."""
 
 
 @dataclass(frozen=True)
 class FlightLog:
-    """B flights as they happened, T steps at most; poses and velocities after a flight's end repeat its last."""
+    """B flights of at most T steps; poses and velocities after a flight's end repeat its last."""
 
     pose_world: Tensor
     """Poses (B, T + 1, 6), field frame, before each step and after the last."""
     velocity_world: Tensor
     """Velocities (B, T + 1, 3), field frame, m/s, at the same times."""
     action: Tensor
-    """Actions (B, T, 3) as the policy gave them; (0, 0, 1) after a flight's end."""
+    """Actions (B, T, 3) of the policy; (0, 0, 1) after a flight's end."""
     num_steps: Tensor
-    """Steps (B,) each flight took; the one that said stop counts."""
+    """Steps (B,) of each flight, the one that says stop included."""
     has_stopped: Tensor
-    """Whether (B,) the policy itself said stop; if not, the horizon ended the flight."""
+    """Whether (B,) the policy said stop; otherwise the horizon ended the flight."""
 
     @property
     def end_world(self) -> Tensor:
-        """Where (B, 2) the flights ended, field frame, metres: after the step that said stop, in which they brake."""
+        """Where (B, 2) the flights ended, field frame, metres, after the step that says stop, in which they brake."""
         return self.pose_world[:, -1, :2]
 
-    def goal_distance(self, tasks: Sequence[Task]) -> Tensor:
-        """Metres (B,) between the end of each flight and its task's goal."""
-        goal = torch.tensor([task.goal for task in tasks]).to(self.pose_world)
-        return (self.end_world - goal).norm(dim=-1)
+    def goal_distance(self, goals: Sequence[Sequence[float]]) -> Tensor:
+        """Metres (B,) between the end of each flight and its goal (x, y), field frame."""
+        return (self.end_world - torch.tensor(goals).to(self.pose_world)).norm(dim=-1)
 
     def distance_flown(self) -> Tensor:
         """Metres (B,) along the ground."""
@@ -84,19 +43,17 @@ class FlightLog:
 
 
 def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
-    """The flights of several logs in one; those that end sooner than the longest repeat their last pose."""
+    """The flights of several logs in one; shorter ones are padded with their last pose."""
     longest = max(log.action.shape[1] for log in logs)
 
-    def stretched(values: Tensor, length: int, rest: Tensor) -> Tensor:
-        return torch.cat([values, rest.expand(-1, length - values.shape[1], -1)], 1)
+    def padded(values: Tensor, length: int, padding: Tensor) -> Tensor:
+        return torch.cat([values, padding.expand(-1, length - values.shape[1], -1)], 1)
 
     held = torch.tensor([[[0.0, 0.0, 1.0]]])
     return FlightLog(
-        pose_world=torch.cat([stretched(log.pose_world, longest + 1, log.pose_world[:, -1:]) for log in logs]),
-        velocity_world=torch.cat(
-            [stretched(log.velocity_world, longest + 1, log.velocity_world[:, -1:]) for log in logs]
-        ),
-        action=torch.cat([stretched(log.action, longest, held.expand(len(log.action), -1, -1)) for log in logs]),
+        pose_world=torch.cat([padded(log.pose_world, longest + 1, log.pose_world[:, -1:]) for log in logs]),
+        velocity_world=torch.cat([padded(log.velocity_world, longest + 1, log.velocity_world[:, -1:]) for log in logs]),
+        action=torch.cat([padded(log.action, longest, held.expand(len(log.action), -1, -1)) for log in logs]),
         num_steps=torch.cat([log.num_steps for log in logs]),
         has_stopped=torch.cat([log.has_stopped for log in logs]),
     )
@@ -115,10 +72,10 @@ def simulator_for(
     return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 
 
-def _to_the_end(
-    simulator: Skies, tasks: Sequence[Task], policy: Policy, horizon: int, watch: Watch | None
+def _fly_to_the_end(
+    simulator: FlightSimulator, tasks: Sequence[Task], policy: Policy, horizon: int, watch: OnStep | None
 ) -> FlightLog:
-    """Step by step until all have stopped."""
+    """Step until all have stopped or the horizon is reached."""
     device = simulator.device
     observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
     memory = policy.begin(tasks, device)
@@ -129,13 +86,13 @@ def _to_the_end(
         action, memory = policy.act(observation, memory)
         if watch is not None:
             watch(step, observation, action, memory)
-        # A flight that has ended keeps its brakes on, whatever its policy says now.
+        # A flight that has ended brakes, whatever its policy says.
         held = torch.zeros_like(action)
         held[:, STOP] = 1.0
         action = torch.where(is_flying[:, None], action, held)
         num_steps += is_flying
         observation = simulator.step(action)
-        # The braking step belongs to the flight; what hovering adds after it does not.
+        # The braking step belongs to the flight; hovering after it does not.
         poses.append(torch.where(is_flying[:, None], observation.pose_world, poses[-1]))
         velocities.append(torch.where(is_flying[:, None], observation.velocity_world, velocities[-1]))
         actions.append(action)
@@ -152,17 +109,17 @@ def _to_the_end(
 
 
 def fly(
-    simulator: Skies,
+    simulator: FlightSimulator,
     tasks: Sequence[Task],
     policy: Policy,
     *,
     horizon: int = HORIZON,
-    watch: Watch | None = None,
+    watch: OnStep | None = None,
 ) -> FlightLog:
     """Fly every task until its policy says stop, or for `horizon` steps.
 
-    The policy acts on the observation before the step. A flight that has stopped brakes and hovers while the others
-    go on. watch: for pictures and recordings. Flown again on the same device, the same flights are the same to the bit.
+    The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
+    end. watch: for pictures and recordings. On one device the same flights are the same to the bit.
     """
     if len(tasks) != simulator.num_flights:
         raise ValueError(
@@ -176,10 +133,10 @@ def fly(
             raise ValueError(
                 f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
             )
-    # The quickest of cuDNN's convolutions add up in any order, and the same flight could end elsewhere the next time.
+    # cuDNN's fastest convolutions sum in any order, and the same flight could end elsewhere the next time.
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:
-        return _to_the_end(simulator, tasks, policy, horizon, watch)
+        return _fly_to_the_end(simulator, tasks, policy, horizon, watch)
     finally:
         torch.backends.cudnn.deterministic = before

@@ -1,4 +1,4 @@
-"""The oracle: a pilot that knows the path and follows a carrot along it (the authors' basic carrot planner).
+"""The oracle: a policy that knows the demonstrated paths and follows a carrot along them (the authors' planner).
 
 Differences from the authors' code, which are its bugs: speed builds up with the steps of this flight, not with the
 index on the paragraph's path; the path's last point is the goal and may be the carrot; the test for having lost the
@@ -8,15 +8,17 @@ path compares two distances.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from pvn.geometry import wrap_angle
 from pvn.simulator.simulator import Observation, SimulatorConfig
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +62,33 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
 
 
 class Oracle:
-    """Follows each task's path and stops at its end."""
+    """Follows each task's demonstrated path and stops at its end."""
 
-    def __init__(self, config: OracleConfig = OracleConfig(), simulator: SimulatorConfig = SimulatorConfig()) -> None:
+    def __init__(
+        self,
+        demonstrations: Iterable[Demonstration],
+        config: OracleConfig = OracleConfig(),
+        simulator: SimulatorConfig = SimulatorConfig(),
+    ) -> None:
+        """demonstrations: of every task that will be flown; others cannot be."""
+        self._paths = {demonstration.task: demonstration.path for demonstration in demonstrations}
         self.config = config
         self.max_speed, self.max_yaw_rate = simulator.max_speed, simulator.max_yaw_rate
 
+    def _path(self, task: Task) -> npt.NDArray[np.float64]:
+        if task not in self._paths:
+            raise ValueError(
+                f"oracle: got {task.instruction!r}, which nobody has demonstrated, expected a task whose path it was "
+                "given; choose an agent that reads instructions, such as pvn"
+            )
+        return self._paths[task]
+
     def begin(self, tasks: Sequence[Task], device: torch.device) -> OracleMemory:
         """Paths of all tasks, side by side."""
-        longest = max(len(task.path) for task in tasks)
-        path = torch.empty((len(tasks), longest, 2), dtype=torch.float32)
-        for row, task in zip(path, tasks, strict=True):
-            points = torch.as_tensor(task.path, dtype=torch.float32)
+        paths = [self._path(task) for task in tasks]
+        path = torch.empty((len(tasks), max(map(len, paths)), 2), dtype=torch.float32)
+        for row, own in zip(path, paths, strict=True):
+            points = torch.as_tensor(own, dtype=torch.float32)
             row[: len(points)] = points
             row[len(points) :] = points[-1]
         lengths = path.diff(dim=1).norm(dim=-1)
@@ -80,7 +97,7 @@ class Oracle:
         return OracleMemory(
             path_world=path.to(device),
             arc=arc.to(device),
-            last=torch.tensor([len(task.path) - 1 for task in tasks], device=device),
+            last=torch.tensor([len(own) - 1 for own in paths], device=device),
             index=start,
             step=0,
             is_lost=torch.zeros_like(start, dtype=torch.bool),

@@ -27,7 +27,7 @@ from gymnasium.vector.utils import batch_space
 
 from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, WEST_LIMIT
 from pvn.simulator.simulator import STOP, Quality, Simulator, SimulatorConfig
-from pvn.world.task import HORIZON, SUCCESS_M, Task, distinct_layouts, sample_tour
+from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task, distinct_layouts, sample_tour
 
 STOP_REWARD = 5.0
 
@@ -50,7 +50,7 @@ def _observation_space(config: SimulatorConfig, tasks: Sequence[Task]) -> spaces
 
 def _action_space(config: SimulatorConfig) -> spaces.Box:
     low = np.array([0, -config.max_yaw_rate, 0], np.float32)
-    return spaces.Box(low, np.array([config.max_speed, config.max_yaw_rate, 1], np.float32))
+    return spaces.Box(low, np.array(config.max_action, np.float32))
 
 
 class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
@@ -66,7 +66,7 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         self,
         num_envs: int = 1,
         *,
-        tasks: Sequence[Task] | None = None,
+        demonstrations: Sequence[Demonstration] | None = None,
         num_tours: int = 16,
         horizon: int = HORIZON,
         device: str = "cpu",
@@ -74,20 +74,23 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         config: SimulatorConfig = SimulatorConfig(),
         render_mode: str | None = None,
     ) -> None:
-        """Episodes draw from `tasks`, or from those of `num_tours` random tours; `quality` overrides the config's."""
+        """Episodes are drawn from `demonstrations`, or from those of `num_tours` random tours.
+
+        `quality` overrides the config's.
+        """
         if horizon < 1:
             raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
-        if (tasks is None and num_tours < 1) or (tasks is not None and not tasks):
-            raise ValueError(f"tasks: got none and num_tours {num_tours}, expected at least one task or tour")
-        if tasks is None:
-            tasks = [task for seed in range(num_tours) for task in sample_tour(seed)]
-        self.tasks = list(tasks)
+        if (demonstrations is None and num_tours < 1) or (demonstrations is not None and not demonstrations):
+            raise ValueError(f"demonstrations: got none and num_tours {num_tours}, expected at least one of either")
+        if demonstrations is None:
+            demonstrations = [each for seed in range(num_tours) for each in sample_tour(seed)]
+        self.tasks = [demonstration.task for demonstration in demonstrations]
         self.num_envs, self.horizon, self.render_mode = num_envs, horizon, render_mode
         config = config if quality is None else replace(config, quality=quality)
         layouts, fields = distinct_layouts(self.tasks)
         self.simulator = Simulator(layouts, num_envs, device=device, config=config)
         self._starts = torch.tensor([task.start for task in self.tasks], dtype=torch.float64)
-        self._goals = np.array([task.goal for task in self.tasks], np.float32)
+        self._goals = np.array([demonstration.goal for demonstration in demonstrations], np.float32)
         self._fields = torch.tensor(fields)
         self.single_observation_space = _observation_space(config, self.tasks)
         self.single_action_space = _action_space(config)

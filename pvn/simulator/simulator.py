@@ -77,6 +77,11 @@ class SimulatorConfig:
         if self.quality not in get_args(Quality):
             raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
 
+    @property
+    def max_action(self) -> tuple[float, float, float]:
+        """The largest forward speed (m/s), yaw rate (rad/s) and stop of an action."""
+        return self.max_speed, self.max_yaw_rate, 1.0
+
 
 @dataclass(frozen=True)
 class Observation:

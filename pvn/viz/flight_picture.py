@@ -15,7 +15,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from pvn.rollout.flight import FlightLog, Policy, fly, simulator_for
+from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.policy import Policy
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.simulator import Observation, SimulatorConfig
 from pvn.viz.saving import save_figure

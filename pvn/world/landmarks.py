@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pvn.world.models import MODELS
-from pvn.world.solids import Solid, bounding_sphere, solid_table
+from pvn.world.solids import Solid, bounding_sphere, horizontal_extent, solid_table
 
 # Clearance radii in LANI's config units (1 unit = 0.05 m); every class not listed has 75.
 _RADIUS_CONFIG = {
@@ -83,6 +84,12 @@ def landmark_class(name: str) -> LandmarkClass:
     near = near or [lowered[low] for low in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.3)]
     hint = f"did you mean {' or '.join(near)}?" if near else "see pvn show catalogue for all names"
     raise ValueError(f"unknown landmark class: got {name!r}, expected one of 63 names; {hint}")
+
+
+@functools.cache
+def solid_extent(name: str) -> float:
+    """Largest distance of a class's solids from its centre, metres, at scale one."""
+    return horizontal_extent(LANDMARK_CLASSES[name].solids)
 
 
 def catalogue_tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""A task: where a flight starts, what it is told, and the path a person would have flown."""
+"""A task, which is all a policy is given, and its demonstration: the path a person would fly."""
 
 from __future__ import annotations
 
@@ -24,21 +24,31 @@ HORIZON = 100
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One instruction to be carried out in one field."""
+    """What is asked: one instruction to be carried out in one field."""
 
     layout: Layout
     start: tuple[float, float, float]
     """Where the drone hovers at first: x, y (metres), yaw (radians), field frame."""
+    instruction: str
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.start).all():
+            raise ValueError(f"start: got {self.start}, expected finite numbers")
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """How a task should be flown; for the oracle, for training and for scoring, never for the policy that is scored."""
+
+    task: Task
     path: npt.NDArray[np.float64]
     """The demonstrated path (P, 2), field frame, metres; its last point is the goal."""
-    instruction: str
-    """What the pilot is told."""
 
     def __post_init__(self) -> None:
         if self.path.ndim != 2 or self.path.shape[1] != 2 or len(self.path) < 2:
             raise ValueError(f"path: got shape {self.path.shape}, expected (P, 2) with at least two points")
-        if not (np.isfinite(self.path).all() and np.isfinite(self.start).all()):
-            raise ValueError("task: got NaN or infinite numbers in start or path, expected finite ones")
+        if not np.isfinite(self.path).all():
+            raise ValueError("path: got NaN or infinite coordinates, expected finite ones")
 
     @property
     def goal(self) -> tuple[float, float]:
@@ -78,15 +88,15 @@ def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
     raise AssertionError
 
 
-def sample_tour(seed: int, layout: Layout | None = None) -> list[Task]:
-    """Tasks along one random route in a field (a random one by default): fly on to the next landmark, again and again.
+def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
+    """Demonstrations along one random route in a field (a random one by default), from landmark to landmark.
 
     The paths are LANI's, and so is their number: people gave 4.7 instructions for the 4 legs of a route, so about
     every sixth leg is told in two parts. The sentences are the plainest there are ("go to the barrel").
     """
     layout, route = _layout_and_route(seed, layout)
     generator = np.random.default_rng(seed)
-    tasks = []
+    demonstrations = []
     for leg, landmark in enumerate(route.visited[1:]):
         first, last = route.stops[leg], route.stops[leg + 1]
         if first == last:  # two landmarks so close that the way from one to the other leaves no point
@@ -100,5 +110,6 @@ def sample_tour(seed: int, layout: Layout | None = None) -> list[Task]:
             # The drone still faces the way it came, as after the previous instruction.
             yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
             x, y = route.points[begin].tolist()
-            tasks.append(Task(layout, (x, y, yaw), route.points[begin : end + 1], instruction))
-    return tasks
+            task = Task(layout, (x, y, yaw), instruction)
+            demonstrations.append(Demonstration(task, route.points[begin : end + 1]))
+    return demonstrations

@@ -24,7 +24,7 @@ from pvn.corpus.meadow.sentences import fill
 from pvn.corpus.meadow.tours import Choice, Do, Flight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.world.layout import Layout, sample_layout
-from pvn.world.task import Task
+from pvn.world.task import Demonstration, Task
 
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
 """LANI's, in segments."""
@@ -195,8 +195,8 @@ def make_paragraph(recipe: Recipe, field: Field, layout: Layout | None = None) -
     segments = []
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
         instruction, annotation = _tell(recipe, scene, flight, is_seen, generator)
-        task = Task(scene.layout, flight.start, flight.path()[0], instruction)
-        segments.append(Segment(field.environment, place, task, annotation))
+        demonstration = Demonstration(Task(scene.layout, flight.start, instruction), flight.path()[0])
+        segments.append(Segment(field.environment, place, demonstration, annotation))
     return segments
 
 

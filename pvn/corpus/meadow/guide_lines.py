@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from pvn.corpus.meadow.scene import Lake, Points, Scene, shore_distance, wrap
+from pvn.corpus.meadow.scene import Lake, Points, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, around, straight
+from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
@@ -142,7 +143,7 @@ def until_abeam(scene: Scene, pose: Pose, mark: int, side: int) -> Points | None
 def to_fence(scene: Scene, pose: Pose, colour: str, generator: np.random.Generator) -> Points | None:
     """To a fence, somewhere between straight ahead and the shortest way."""
     normal = FENCES[colour]
-    off = wrap(pose.heading - normal)
+    off = wrap_radians(pose.heading - normal)
     if abs(off) > math.radians(65):
         return None
     angle = normal + off * generator.uniform(0.3, 0.8)

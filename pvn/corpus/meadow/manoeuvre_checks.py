@@ -9,7 +9,8 @@ import numpy as np
 
 from pvn.corpus.meadow.guide_lines import FENCES, SWEEPS
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
-from pvn.corpus.meadow.scene import CELL, NARROWEST, WIDEST, Points, Scene, wrap
+from pvn.corpus.meadow.scene import CELL, NARROWEST, WIDEST, Points, Scene
+from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}
@@ -32,14 +33,14 @@ def _angle(vector: Points) -> float:
 
 
 def _turned(angle: float, wanted: float, tolerance_degrees: float) -> bool:
-    return abs(wrap(angle - wanted)) <= math.radians(tolerance_degrees)
+    return abs(wrap_radians(angle - wanted)) <= math.radians(tolerance_degrees)
 
 
 def _sweep(points: Points, centre: Points) -> float:
     """Radians by which points (P, 2) go round a centre, counter-clockwise positive."""
     off = points - centre
     turns = np.diff(np.arctan2(off[:, 1], off[:, 0]))
-    return float(wrap(turns).sum())
+    return float(wrap_radians(turns).sum())
 
 
 def _is_goto(piece: Piece, centre: Points, radius: float, detail: str) -> bool:

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.meadow.guide_lines import FENCES, Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
-from pvn.corpus.meadow.scene import Points, Scene, shore_distance, wrap
+from pvn.corpus.meadow.scene import Points, Scene, shore_distance
 from pvn.corpus.meadow.tours import Flight
 from pvn.corpus.vocabulary import merge_typos, tokenise
+from pvn.geometry import wrap_radians
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import FIELD_SIZE
 
@@ -126,7 +127,7 @@ class _Speaker:
     def _bearings(self, marks: Sequence[int]) -> Points:
         """Directions off the heading of some landmarks, radians, left positive."""
         off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
-        return wrap(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
+        return wrap_radians(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
 
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
         """A reference to a landmark; `is_seen_now` where its distance and side as the drone sees it now may tell."""

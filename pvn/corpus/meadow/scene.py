@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -10,10 +9,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from pvn.geometry import wrap_radians
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.landmarks import solid_extent
 from pvn.world.layout import FIELD_SIZE, Layout
-from pvn.world.solids import horizontal_extent
 
 Points = npt.NDArray[np.float64]
 CELL = FIELD_SIZE / LAKE_CELLS
@@ -24,12 +23,6 @@ AIR = 0.4
 NARROWEST, WIDEST = 7.0, 20.0
 """Distances of two landmarks that one can be between, metres."""
 SHORE_ANGLES = 72
-
-
-@functools.cache
-def solid_extent(name: str) -> float:
-    """Largest distance of a class's solids from its centre, metres, at scale one."""
-    return horizontal_extent(LANDMARK_CLASSES[name].solids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +74,6 @@ class Scene:
 
 
 @numba.njit(cache=True)
-def wrap(angle):
-    """The same angle, or angles (N,), in [-pi, pi), radians."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
-@numba.njit(cache=True)
 def _count_lakes(water):
     """Number of connected lakes; more than one counts as two."""
     size = len(water)
@@ -126,7 +113,7 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
     angles = np.arctan2(offsets[:, 1], offsets[:, 0])
     distances = np.hypot(offsets[:, 0], offsets[:, 1])
     directions = np.arange(SHORE_ANGLES) * (2 * math.pi / SHORE_ANGLES)
-    gap = np.abs(wrap(angles[None] - directions[:, None]))
+    gap = np.abs(wrap_radians(angles[None] - directions[:, None]))
     reach = np.where(gap < math.radians(12), distances[None], 0.0).max(axis=1)
     return Lake(centre, shore, reach)
 
@@ -160,7 +147,7 @@ def in_sight(places, x, y, heading, least, most, far):
     count = 0
     for place in range(len(places)):
         off_x, off_y = places[place, 0] - x, places[place, 1] - y
-        off = abs(wrap(math.atan2(off_y, off_x) - heading))
+        off = abs(wrap_radians(math.atan2(off_y, off_x) - heading))
         if least <= off < most and math.hypot(off_x, off_y) < far:
             found[count] = place
             count += 1

@@ -7,7 +7,8 @@ import math
 import numba
 import numpy as np
 
-from pvn.corpus.meadow.scene import AIR, wrap
+from pvn.corpus.meadow.scene import AIR
+from pvn.geometry import wrap_radians
 
 STRIDE = 0.25
 """Metres between the points of a path while it is made."""
@@ -130,7 +131,7 @@ def follow(guide, heading, drift):
         carrot = min(at + int(LOOK_AHEAD / STRIDE), last)
         # Near the end the heading is only corrected a little: nobody swerves over the last half metre.
         wanted = math.atan2(guide[carrot, 1] - y, guide[carrot, 0] - x) + (drift[step] if to_end > LOOK_AHEAD else 0.0)
-        error = wrap(wanted - heading)
+        error = wrap_radians(wanted - heading)
         most = STRIDE / TURN_RADIUS
         heading += min(max(error, -most), most)
         points[step + 1, 0] = x + STRIDE * math.cos(heading)

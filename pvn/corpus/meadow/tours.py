@@ -14,8 +14,9 @@ from pvn.corpus.meadow import guide_lines
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import TURNS, Piece, is_flown
 from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
-from pvn.corpus.meadow.scene import Points, Scene, in_sight, is_clear, wrap
+from pvn.corpus.meadow.scene import Points, Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, follow, wander
+from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 POINT_EVERY = 4
@@ -124,7 +125,7 @@ class _Planner:
 
     def _is_ahead(self, place: Points, limit: float) -> bool:
         angle = math.atan2(place[1] - self.pose.y, place[0] - self.pose.x)
-        return abs(wrap(angle - self.pose.heading)) < limit
+        return abs(wrap_radians(angle - self.pose.heading)) < limit
 
     def _guide(self, manoeuvre: Manoeuvre, marks: tuple[int, ...], limit: float) -> Points | None:
         scene, pose, generator = self.scene, self.pose, self.generator
@@ -177,14 +178,14 @@ class _Planner:
         heading = self.pose.heading
         first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
         wanted = math.atan2(first[1], first[0])
-        error = wrap(wanted - heading)
+        error = wrap_radians(wanted - heading)
         if abs(error) > ON_THE_SPOT or manoeuvre.kind == "toward":
             heading = wanted
         drift = wander(self.generator.standard_normal(len(guide) * 2 + 40))
         points, after = follow(guide, heading, drift)
         if not len(points) or not is_clear(points[1:], self.scene.centres, self.scene.solids):
             return None
-        return Piece(points, self.pose.heading, wrap(after))
+        return Piece(points, self.pose.heading, wrap_radians(after))
 
     def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> Piece | None:
         options = self._candidates(manoeuvre, limit) if manoeuvre.slots else [()]

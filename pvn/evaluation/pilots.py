@@ -1,0 +1,181 @@
+"""Pilots: a system, or an agent from a file, ready to fly, with the simulator settings it flies in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pvn.corpus.segments import Segment
+from pvn.corpus.vocabulary import tokenise
+from pvn.learning.agent import load_agent, shipped_weights
+from pvn.learning.checkpoint import read_json
+from pvn.model.agent import Agent
+from pvn.model.pvn import PVN, IdealAct
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.rollout.policy import Policy
+from pvn.rollout.trivial_pilots import Average, Stop
+from pvn.simulator.simulator import SimulatorConfig
+from pvn.systems import SYSTEMS, FlightChanges, System, find_system
+from pvn.world.task import Demonstration
+
+MAX_UNKNOWN = 0.2
+"""Share of unknown words above which an agent and a corpus do not belong together."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Who flies: an agent, the oracle, or a trivial pilot."""
+
+    name: str
+    """Under which results are reported and stored."""
+    policy: Policy | None
+    """None for the oracle, which is made anew for the demonstrations it is to follow."""
+    agent: Agent | None
+    """The policy again if it is an agent; None for a pilot that reads no instructions."""
+    config: SimulatorConfig
+    """In which its flights are simulated."""
+    mark: str
+    """Changes with whatever changes its flights."""
+
+    def policy_for(self, demonstrations: Iterable[Demonstration] = ()) -> Policy:
+        """The policy for flights over demonstrations, which only the oracle looks at."""
+        return Oracle(demonstrations) if self.policy is None else self.policy
+
+
+def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
+    """AVERAGE, with the oracle's mean speed and number of steps on training segments."""
+    demonstrations = [segment.demonstration for segment in segments[:limit]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
+    seconds = SimulatorConfig().step_seconds
+    speed = float((log.distance_flown() / (log.num_steps * seconds)).mean())
+    return Average(speed=speed, num_steps=round(float(log.num_steps.float().mean())))
+
+
+def _weights(name: str, runs: Path | None) -> Path:
+    """The weights of a system: in a folder of runs, otherwise in the package.
+
+    A folder with the runs of other systems leaves this one to the package; one without any run is taken for a mistake.
+    """
+    own = None if runs is None else runs / name / "agent.safetensors"
+    if own is not None and own.exists():
+        return own
+    shipped = shipped_weights(name)
+    if shipped is None:
+        looked = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
+        raise FileNotFoundError(f"{name}: no weights in {looked}; train it with `pvn train --agent {name}`")
+    if runs is not None and not any(runs.glob("*/agent.safetensors")):
+        raise ValueError(
+            f"runs: got {runs}, which holds no runs, expected a folder for each, such as {own}; write it with "
+            f"`pvn train --agent {name} --out {runs / name}`, or name an agent's own file with --agent"
+        )
+    return shipped
+
+
+def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, system: System | None) -> Pilot:
+    agent = load_agent(path, device)
+    if system is not None and system.agent_class is not None and not isinstance(agent, system.agent_class()):
+        raise ValueError(
+            f"{path}: holds an agent of class {type(agent).__name__}, expected {system.agent_class().__name__} for "
+            f"{name}; name the file with --agent to fly it as what it is"
+        )
+    # Not where the weights come from: the same weights, trained or copied again, make the same flights.
+    description = {key: value for key, value in read_json(path.with_suffix(".json")).items() if key != "origin"}
+    mark = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
+    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), mark)
+    return pilot if changes == FlightChanges() else _changed(pilot, changes)
+
+
+def _changed(pilot: Pilot, changes: FlightChanges) -> Pilot:
+    """A pilot whose flights differ from those it was trained for."""
+    config, agent = pilot.config, pilot.agent
+    if changes.altitude is not None:
+        config = replace(config, altitude=changes.altitude)
+    if changes.yaw_factor != 1.0:
+        config = replace(config, max_yaw_rate=config.max_yaw_rate * changes.yaw_factor)
+    if agent is not None and changes != FlightChanges(altitude=changes.altitude):
+        if not isinstance(agent, PVN):
+            raise ValueError(
+                f"{pilot.name}: got a changed yaw rate, stop threshold, prediction interval or second stage, expected "
+                "such changes for a PVN alone; leave them out"
+            )
+        # The agent's commands are shares of the same largest yaw rate, so each of them turns the drone faster.
+        agent = agent.changed(
+            simulator=replace(agent.simulator, max_yaw_rate=config.max_yaw_rate),
+            stop_threshold=changes.stop_threshold,
+            plan_every=changes.plan_every,
+        )
+        agent = IdealAct(agent) if changes.has_ideal_act else agent
+    return replace(pilot, policy=agent, agent=agent, config=config, mark=f"{changes} {pilot.mark}")
+
+
+def load_pilot(
+    name: str,
+    *,
+    runs: Path | None = None,
+    training: Sequence[Segment] = (),
+    changes: FlightChanges | None = None,
+    device: str = "cpu",
+) -> Pilot:
+    """The pilot of a system, or of an agent's file (.safetensors), which is called by its folder.
+
+    runs: a folder of training runs whose agents fly in place of the package's. training: segments whose mean AVERAGE
+    flies. changes: to its flights, beside those of the system itself.
+    """
+    if name.endswith(".safetensors"):
+        folder = Path(name).resolve().parent.name
+        called = f"own-{folder}" if folder in SYSTEMS else folder
+        return _learned_pilot(called, Path(name), changes or FlightChanges(), device, None)
+    system = find_system(name)
+    if system.run is not None:
+        pilot = _learned_pilot(name, _weights(system.run, runs), system.flight_changes, device, system)
+        return pilot if changes is None or changes == FlightChanges() else _changed(pilot, changes)
+    blind = SimulatorConfig(quality="none")
+    match name:
+        case "oracle":
+            pilot = Pilot(name, None, None, blind, name)
+        case "stop":
+            pilot = Pilot(name, Stop(), None, blind, name)
+        case _:
+            average = average_pilot(training) if training else Average()
+            pilot = Pilot(name, average, None, blind, str(average))
+    return pilot if changes is None or changes == FlightChanges() else _changed(pilot, changes)
+
+
+def check_words(pilot: Pilot, segments: Sequence[Segment]) -> None:
+    """Refuse an agent that does not know the corpus's words."""
+    if pilot.agent is None:
+        return
+    texts = [segment.task.instruction for segment in segments]
+    count = sum(len(tokenise(text)) for text in texts)
+    unknown = sum(len(pilot.agent.vocabulary.unknown_words(text)) for text in texts)
+    if unknown > MAX_UNKNOWN * count:
+        raise ValueError(
+            f"{pilot.name}: does not know {100 * unknown / count:.0f}% of the corpus's words, expected at most "
+            f"{100 * MAX_UNKNOWN:.0f}%; evaluate it on the corpus it was trained for, or train it on this one"
+        )
+
+
+def check_different(pilots: Sequence[Pilot]) -> None:
+    """Refuse pilots of one name: their results would be one file."""
+    names = [pilot.name for pilot in pilots]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"agent: got two that are called {name}, expected different names; an agent's file is called by its "
+                "folder: rename one, or leave one out"
+            )
+
+
+def predicting_agent(pilot: Pilot) -> PVN:
+    """The pilot's PVN; refused if it predicts no visitation distributions, or does not fly by them."""
+    if not isinstance(pilot.agent, PVN):
+        raise ValueError(
+            f"{pilot.name}: predicts no visitation distributions, expected a PVN, one of its ablations, or the file of "
+            "a PVN"
+        )
+    return pilot.agent

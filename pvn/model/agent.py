@@ -1,0 +1,72 @@
+"""An agent: a policy that reads its instruction and sees through a camera, with what it can show of its thinking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from torch import Tensor, nn
+
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import Camera, MapGrid
+from pvn.rollout.policy import Policy
+
+
+@dataclass(frozen=True)
+class AgentMaps:
+    """What B flights have on their maps, in the frames of their start poses."""
+
+    semantic_map: Tensor
+    """(B, 32, S, S): accumulated features of the ground."""
+    is_known: Tensor
+    """(B, S, S) bool: cells that were ever in view."""
+    grounding_map: Tensor
+    """(B, N, S, S): how strongly the instruction's words respond to the map."""
+    probability: Tensor | None
+    """(B, 2, S, S): trajectory and goal distribution, each sums to one; None for an agent that predicts neither."""
+
+
+class Agent(Policy, Protocol):
+    """A policy that reads its instruction and flies by a camera."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words it knows."""
+
+    @property
+    def camera(self) -> Camera:
+        """The camera it was trained with."""
+
+    @property
+    def grid(self) -> MapGrid | None:
+        """The cells of its maps; None for an agent without maps."""
+
+    @property
+    def plan_every(self) -> int:
+        """Steps between its predictions; 1 for an agent that decides anew at every step."""
+
+    @property
+    def stop_threshold(self) -> float | None:
+        """It stops where its stop probability is above this; None where something else decides."""
+
+    def maps(self, memory: Any) -> AgentMaps | None:
+        """What is on its maps; None for an agent without maps, and before the first step."""
+
+    def stop_probability(self, memory: Any) -> Tensor | None:
+        """(B,): its own estimate, at the last step, that this is the place to stop; None if it makes none."""
+
+
+class LearnedAgent(Agent, Protocol):
+    """An agent made of networks, which can be written to a file and rebuilt from it."""
+
+    @property
+    def networks(self) -> Mapping[str, nn.Module]:
+        """Its networks, by the names they have in an agent's file."""
+
+    def describe(self) -> dict[str, Any]:
+        """What rebuilds it, beside weights and vocabulary: sizes and settings as JSON."""
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained agent of the described sizes."""

@@ -1,0 +1,52 @@
+"""What a flight needs: a policy that decides, and a simulator that flies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from pvn.simulator.simulator import Observation
+from pvn.world.layout import Layout
+from pvn.world.task import Task
+
+OnStep = Callable[[int, Observation, Tensor, Any], None]
+"""Called before each step with its number, the observation, the action (B, 3) and the policy's memory."""
+
+
+class Policy(Protocol):
+    """Decides what B drones do next. It keeps nothing between calls: its memory is returned and passed back in."""
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
+        """Memory at the start of the tasks' flights."""
+
+    def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
+        """Action (B, 3), forward speed (m/s), yaw rate (rad/s), stop; and the memory for the next call."""
+
+
+class FlightSimulator(Protocol):
+    """Where flights take place: our simulator, or another one with the same interface."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+
+    @property
+    def num_flights(self) -> int:
+        """B."""
+
+    @property
+    def layouts(self) -> Sequence[Layout]:
+        """Its fields."""
+
+    @property
+    def field_index(self) -> Tensor:
+        """Which field each flight is in (B,)."""
+
+    def reset(self, start: Tensor) -> Observation:
+        """Hover at start (B, 3), x, y, yaw, field frame, and observe."""
+
+    def step(self, action: Tensor) -> Observation:
+        """Fly one step by an action (B, 3) and observe."""

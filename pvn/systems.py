@@ -1,0 +1,225 @@
+"""The one table of systems: every agent, baseline and ablation that is trained, flown and compared with the paper.
+
+A learned system is a file of its own and a row here; an ablation is a row. Importing the table imports no networks, so
+the command line knows all names at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pvn.model.agent import LearnedAgent
+
+Training = Literal["two stages", "imitation"]
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row of the paper's results table (Blukis, Misra, Knepper, Artzi: CoRL 2018, table 1)."""
+
+    sr: float
+    """Success rate, percent."""
+    mean_distance: float
+    """Between stop and goal, metres (AD)."""
+    median_distance: float
+    """Metres (MD)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightChanges:
+    """How flights differ from those an agent was trained for."""
+
+    altitude: float | None = None
+    """Height above the ground, metres; None: the simulator's."""
+    yaw_factor: float = 1.0
+    """Every command for the yaw rate turns the drone this many times faster."""
+    stop_threshold: float | None = None
+    """The agent stops where its stop probability is above this; None: as trained."""
+    plan_every: int | None = None
+    """Steps between predictions; None: as trained."""
+    has_ideal_act: bool = False
+    """Whether PVN's second stage is replaced by one that flies straight to the most likely goal (paper: ideal Act)."""
+
+    def __post_init__(self) -> None:
+        if not self.yaw_factor > 0:
+            raise ValueError(f"yaw_factor: got {self.yaw_factor}, expected a number above 0")
+        if self.stop_threshold is not None and not 0 < self.stop_threshold < 1:
+            raise ValueError(f"stop_threshold: got {self.stop_threshold}, expected a probability between 0 and 1")
+        if self.plan_every is not None and self.plan_every < 1:
+            raise ValueError(f"plan_every: got {self.plan_every}, expected at least 1 step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """One system: what it is, how it is trained and flown, and what the paper reports of it."""
+
+    name: str
+    agent_class: Callable[[], type[LearnedAgent]] | None = None
+    """Imports and returns the class of its agent; None for a pilot that is not learned."""
+    training: Training | None = None
+    """How its own weights are trained; None if it has none."""
+    recipe_changes: Callable[[Any], Mapping[str, Any]] = lambda recipe: {}
+    """What it changes in the recipe of a preset, by dotted field name ("stage2.num_iterations")."""
+    stage1_of: str | None = None
+    """The system whose first stage it takes; its own training is of the second stage alone."""
+    weights_of: str | None = None
+    """The system whose weights it flies with, if it has none of its own."""
+    flight_changes: FlightChanges = FlightChanges()
+    paper: Mapping[str, PaperRow] = field(default_factory=dict)
+    """The paper's results by split."""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether an agent flies, which reads its instruction."""
+        return self.agent_class is not None
+
+    @property
+    def run(self) -> str | None:
+        """The system whose training run it flies with; None if it is not learned."""
+        return None if not self.is_learned else self.weights_of or self.name
+
+
+def _pvn() -> type[LearnedAgent]:
+    from pvn.model.pvn import PVN
+
+    return PVN
+
+
+def _gsmn() -> type[LearnedAgent]:
+    from pvn.model.gsmn import GSMN
+
+    return GSMN
+
+
+def _chaplot() -> type[LearnedAgent]:
+    from pvn.model.chaplot import Chaplot
+
+    return Chaplot
+
+
+_ROWS = (
+    System(name="stop", paper={"test": PaperRow(5.72, 15.8, 14.8)}),
+    System(name="average", paper={"test": PaperRow(16.43, 12.5, 10.1)}),
+    System(
+        name="chaplot",
+        agent_class=_chaplot,
+        training="imitation",
+        # Its convolutions need pictures larger than those of the smoke preset.
+        recipe_changes=lambda recipe: {
+            "camera.width": max(recipe.camera.width, 96),
+            "camera.height": max(recipe.camera.height, 54),
+        },
+        paper={"test": PaperRow(21.34, 11.2, 9.35)},
+    ),
+    System(
+        name="gsmn",
+        agent_class=_gsmn,
+        training="imitation",
+        # Of three rates tried for DAggerFM the one that flew best (docs/baselines.md).
+        recipe_changes=lambda recipe: {"dagger.learning_rate": 1e-3},
+        paper={"test": PaperRow(24.36, 9.94, 8.28)},
+    ),
+    System(
+        name="pvn",
+        agent_class=_pvn,
+        training="two stages",
+        paper={"test": PaperRow(41.21, 8.68, 6.26), "dev": PaperRow(40.44, 8.56, 6.28)},
+    ),
+    System(name="oracle", paper={"test": PaperRow(100.0, 1.38, 1.29)}),
+    System(
+        # Without auxiliary losses.
+        name="pvn-no-aux",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {
+            "stage1.losses.landmark_weight": 0.0,
+            "stage1.losses.grounded_weight": 0.0,
+            "stage1.losses.mentioned_weight": 0.0,
+            "stage1.word_steps": 0,
+        },
+        paper={"dev": PaperRow(30.77, 10.1, 7.94)},
+    ),
+    System(
+        # Flown by the trajectory distribution alone (paper: no d^g).
+        name="pvn-no-goal",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {"execution.uses_goal": False},
+        stage1_of="pvn",
+        paper={"dev": PaperRow(35.98, 9.25, 7.2)},
+    ),
+    System(
+        # The second stage learns from oracle flights alone.
+        name="pvn-no-dagger",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {
+            "stage2.num_iterations": 0,
+            "stage2.pretrain_flights": 5 * recipe.stage2.pretrain_flights,
+        },
+        stage1_of="pvn",
+        paper={"dev": PaperRow(38.87, 9.18, 6.69)},
+    ),
+    System(
+        # The instruction is not read (paper: no u), nor is the agent asked what it said.
+        name="pvn-no-instruction",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {
+            "stage1.losses.grounded_weight": 0.0,
+            "stage1.losses.mentioned_weight": 0.0,
+            "stage1.word_steps": 0,
+            "uses_instruction": False,
+        },
+        paper={"dev": PaperRow(23.07, 11.6, 10.1)},
+    ),
+    System(
+        name="pvn-ideal-act",
+        agent_class=_pvn,
+        weights_of="pvn",
+        flight_changes=FlightChanges(has_ideal_act=True),
+        paper={"dev": PaperRow(45.70, 8.42, 6.25)},
+    ),
+    System(
+        # The field is seen from above, once a flight; a batch has as many flights as before.
+        name="pvn-full-observation",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {
+            "stage1.frames_per_batch": max(recipe.stage1.frames_per_batch // 8, 8),
+            "overhead_px": 2 * recipe.camera.width,
+        },
+        paper={"dev": PaperRow(60.59, 5.67, 4.0)},
+    ),
+    System(
+        name="pvn-half-height",
+        agent_class=_pvn,
+        weights_of="pvn",
+        flight_changes=FlightChanges(altitude=2.5),
+        paper={"dev": PaperRow(39.51, 8.95, 6.55)},
+    ),
+    System(
+        name="pvn-double-yaw-rate",
+        agent_class=_pvn,
+        weights_of="pvn",
+        flight_changes=FlightChanges(yaw_factor=2.0),
+        paper={"dev": PaperRow(41.09, 8.6, 6.12)},
+    ),
+)
+
+SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
+"""Every system by name, in the order of the results table."""
+TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
+"""Systems with weights of their own."""
+
+def find_system(name: str) -> System:
+    """The system of a name; a ValueError tells the nearest one."""
+    if name in SYSTEMS:
+        return SYSTEMS[name]
+    near = difflib.get_close_matches(name, SYSTEMS, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"agent: got {name!r}, expected one of {', '.join(SYSTEMS)} or an agent's .safetensors{hint}")
