@@ -157,6 +157,12 @@ def to_map(points_world: Tensor, origin: Tensor) -> Tensor:
     return torch.stack([off[..., 0] * cos + off[..., 1] * sin, off[..., 1] * cos - off[..., 0] * sin], -1)
 
 
+def pose_in_map(pose_world: Tensor, origin: Tensor) -> Tensor:
+    """Poses (B, 3), x, y, yaw, in the map frames of origins (B, 3), of poses (B, 6), field frame."""
+    place = to_map(pose_world[:, None, :2], origin)[:, 0]
+    return torch.cat([place, wrap_angle(pose_world[:, 5:] - origin[:, 2:])], -1)
+
+
 def ground_homography(pose_world: Tensor, origin: Tensor, camera: Camera) -> Tensor:
     """Matrices (B, 3, 3) that take ground points (x, y, 1) of map frames to pixels (u, v, 1) times their depth.
 

@@ -216,6 +216,7 @@ SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
 TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
 """Systems with weights of their own."""
 
+
 def find_system(name: str) -> System:
     """The system of a name; a ValueError tells the nearest one."""
     if name in SYSTEMS:

@@ -18,15 +18,15 @@ from pvn.corpus.alignment import align
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow, sample_paragraph
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import ground_homography
-from pvn.learning.agent import shipped_agent
+from pvn.geometry import ground_homography, pose_in_map
+from pvn.learning.agent import load_agent
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate, draw_batches, select, take_batch
 from pvn.learning.optimisation import make_optimizer, own_stream, precision, record
 from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
 from pvn.model.execution import crop_around
-from pvn.model.mapping import Frames
-from pvn.model.pvn import pose_in_map
+from pvn.model.mapping import one_frame_each
+from pvn.model.pvn import PVN
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
@@ -70,23 +70,23 @@ def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], 
 @torch.inference_mode()
 def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
     """Milliseconds of one step of the shipped agent, a single flight, and of its parts."""
-    agent, task = shipped_agent(device), sample_paragraph(0)[0].task
+    agent, task = load_agent("pvn", device), sample_paragraph(0)[0].task
+    assert isinstance(agent, PVN)
     simulator = simulator_for([task], device=device)
     observation = simulator.reset(torch.tensor([task.start], dtype=torch.float64))
     begun = agent.begin([task], simulator.device)
     _, memory = agent.act(observation, begun)
     assert memory.visitation is not None
     model, visitation = agent.visitation, memory.visitation
-    one = torch.arange(2, device=simulator.device)
-    frames = Frames(observation.image, observation.pose_world, memory.origin, one, one[:1], one[:1])
-    seen = model.see(frames, memory.semantic)
+    frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
+    seen = model.update_map(frames, memory.semantic)
     pose = pose_in_map(observation.pose_world, memory.origin)
     # The first step plans; the one after it only maps.
     works: dict[str, Callable[[], object]] = {
         "planning_step": lambda: agent.act(observation, begun),
         "mapping_step": lambda: agent.act(observation, memory),
         "encoder": lambda: model.resnet(observation.image),
-        "encoder_and_projection": lambda: model.see(frames, memory.semantic),
+        "encoder_and_projection": lambda: model.update_map(frames, memory.semantic),
         "grounding_and_lingunet": lambda: model.predict(seen, memory.embedding),
         "stage_2": lambda: agent.execution(crop_around(visitation.probability, pose, agent.execution.config)),
         "reading_the_instruction": lambda: agent.begin([task], simulator.device),
@@ -99,8 +99,8 @@ def _lesson(num_segments: int, config: Stage1Config, device: str) -> tuple[Visit
     corpus = make_meadow(bundled_banks(), size=num_segments, seed=0)
     vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in corpus["train"])
     alignment = align(corpus["train"], vocabulary)
-    tasks = [segment.task for segment in corpus["train"]]
-    shown = demonstrate(tasks, vocabulary, alignment, frame_every=config.frame_every, device=device)
+    demonstrations = [segment.demonstration for segment in corpus["train"]]
+    shown = demonstrate(demonstrations, vocabulary, alignment, frame_every=config.frame_every, device=device)
     model = VisitationModel(VisitationConfig(num_words=len(vocabulary))).to(device)
     if device == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -145,7 +145,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     image = batch.frames.image
     features = torch.randn((len(image), image.shape[1] // STRIDE, image.shape[2] // STRIDE, CHANNELS), device=to)
     features.requires_grad_()
-    origin = batch.frames.origin[selection.parts()[4]]
+    origin = batch.frames.origin[selection.parts().frame_flight]
     homography = ground_homography(batch.frames.pose_world, origin, model.config.camera)
     homography[:, :2] /= STRIDE
     empty = model.begin(limits.flights)

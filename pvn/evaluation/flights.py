@@ -14,17 +14,16 @@ import torch
 from torch import Tensor
 
 from pvn.corpus.segments import Segment
-from pvn.evaluation.metrics import FlightMetrics, measure
+from pvn.evaluation.metrics import FlightMetrics, measure_flights
+from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.rollout.policy import Policy
-from pvn.simulator.simulator import SimulatorConfig
 
 AT_ONCE = {"cpu": 1, "cuda": 1024}
-"""Flights in one batch, by device. A batch flies until its last flight has stopped, half of the time for flights that
-have; a CPU gains nothing from batches that would make up for it."""
+"""Flights in one batch, by device. A batch flies until its last flight has stopped, so half of its work is for flights
+that have; on a CPU nothing makes up for that."""
 SAVED_AT_ONCE = {"cpu": 16, "cuda": 1024}
-"""Flights after which all that were flown are written down, by device."""
+"""Flights between two savings, by device."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,9 @@ class Flights:
         return [poses[:, :2].numpy() for poses in torch.split(self.pose_world, (self.num_steps + 1).tolist())]
 
     def metrics(self, segments: Sequence[Segment], altitude: float) -> FlightMetrics:
-        """What the flights are worth; `segments` are what was flown."""
-        tasks = [segment.task for segment in segments]
-        return measure(self.paths(), self.has_stopped.numpy(), tasks, altitude=altitude)
+        """Metrics of the flights; `segments` are what was flown."""
+        demonstrations = [segment.demonstration for segment in segments]
+        return measure_flights(self.paths(), self.has_stopped.numpy(), demonstrations, altitude=altitude)
 
 
 def joined(parts: Sequence[Flights]) -> Flights:
@@ -72,7 +71,7 @@ def flights_of(log: FlightLog) -> Flights:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch computes in one thread meanwhile: two are no faster for a flight, and spin where others want the cores."""
+    """Torch runs in one thread here: two are no faster for a flight, and they spin while others need the cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -81,18 +80,20 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _flown(segments: Sequence[Segment], policy: Policy, config: SimulatorConfig, device: str) -> Flights:
+def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flights:
+    """Flights over segments, all in one batch."""
     tasks = [segment.task for segment in segments]
+    policy = pilot.policy_for([segment.demonstration for segment in segments])
     with one_thread():
-        return flights_of(fly(simulator_for(tasks, device=device, config=config), tasks, policy))
+        return flights_of(fly(simulator_for(tasks, device=device, config=pilot.config), tasks, policy))
 
 
-def fingerprint(segments: Sequence[Segment], system: str, config: SimulatorConfig) -> Tensor:
-    """(32,) uint8: flights of the same system over the same segments have the same; others do not."""
-    digest = hashlib.sha256(f"{system} {json.dumps(str(config))}".encode())
+def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str) -> Tensor:
+    """(32,) uint8: the same for flights of the same pilot over the same segments on the same kind of device."""
+    digest = hashlib.sha256(f"{pilot.mark} {device} {json.dumps(str(pilot.config))}".encode())
     for segment in segments:
         task = segment.task
-        digest.update(f"{task.instruction} {task.start}".encode() + task.path.tobytes())
+        digest.update(f"{task.instruction} {task.start}".encode() + segment.demonstration.path.tobytes())
     return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
 
 
@@ -108,24 +109,22 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
 
 def fly_split(
     segments: Sequence[Segment],
-    policy: Policy,
+    pilot: Pilot,
     path: Path,
-    mark: Tensor,
     *,
-    config: SimulatorConfig = SimulatorConfig(),
     device: str = "cpu",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Flights:
-    """Fly all segments; flights go to `path` as they are flown, and those already there are not flown again.
+    """Fly all segments; flights are saved in `path` as they are flown, and those already there are not flown again.
 
-    mark: their fingerprint; flights with another one are refused.
+    A file with another fingerprint is refused.
     """
-    parts: list[Flights] = []
+    mark, parts = fingerprint(segments, pilot, device), list[Flights]()
     if path.exists():
         flown, found = read_flights(path)
         if not torch.equal(found, mark):
             raise ValueError(
-                f"{path}: flights of another system, corpus, split or device; choose another --out, or delete it to "
+                f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
                 "fly again"
             )
         parts = [flown]
@@ -135,7 +134,7 @@ def fly_split(
         until = min(done + SAVED_AT_ONCE[device], len(segments))
         for begin in range(done, until, AT_ONCE[device]):
             end = min(begin + AT_ONCE[device], until)
-            parts.append(_flown(segments[begin:end], policy, config, device))
+            parts.append(fly_segments(segments[begin:end], pilot, device))
             watch(end)
         together = joined(parts)
         write_tensors(path, {**vars(together), "fingerprint": mark})

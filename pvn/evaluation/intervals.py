@@ -19,16 +19,16 @@ CHUNK = 500
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A figure and its 95% interval."""
 
     value: float
     low: float
     high: float
 
-    def __mul__(self, factor: float) -> Figure:
+    def __mul__(self, factor: float) -> Estimate:
         """In another unit: a share times 100 is a percentage."""
-        return Figure(self.value * factor, self.low * factor, self.high * factor)
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
     def to_json(self) -> dict[str, float]:
         """Value, low and high by name."""
@@ -71,10 +71,10 @@ def _draws(num_units: int, bootstrap: Bootstrap) -> Iterator[npt.NDArray[np.int6
         yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
 
 
-def _figure(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Figure:
+def _figure(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
     outside = (1 - bootstrap.coverage) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside]).tolist()
-    return Figure(float(value), low, high)
+    return Estimate(float(value), low, high)
 
 
 def bootstrap_ratios(
@@ -82,7 +82,7 @@ def bootstrap_ratios(
     denominators: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     bootstrap: Bootstrap = Bootstrap(),
-) -> list[Figure]:
+) -> list[Estimate]:
     """For each of K columns the sum of its numerators (B, K) over the sum of its denominators (B, K).
 
     All columns share their resamples. Where the denominators sum to 0, as the metres of flights that never moved, the
@@ -113,7 +113,7 @@ def bootstrap_ratio(
     denominators: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     bootstrap: Bootstrap = Bootstrap(),
-) -> Figure:
+) -> Estimate:
     """The sum of the flights' numerators (B,) over the sum of their denominators (B,)."""
     above, below = np.asarray(numerators)[:, None], np.asarray(denominators)[:, None]
     return bootstrap_ratios(above, below, clusters, bootstrap)[0]
@@ -121,7 +121,7 @@ def bootstrap_ratio(
 
 def bootstrap_mean(
     values: npt.ArrayLike, clusters: npt.ArrayLike | None = None, bootstrap: Bootstrap = Bootstrap()
-) -> Figure:
+) -> Estimate:
     """The mean of values (B,); of booleans, the share that is true."""
     array = np.asarray(values, np.float64)
     return bootstrap_ratio(array, np.ones_like(array), clusters, bootstrap)
@@ -129,7 +129,7 @@ def bootstrap_mean(
 
 def bootstrap_median(
     values: npt.ArrayLike, clusters: npt.ArrayLike | None = None, bootstrap: Bootstrap = Bootstrap()
-) -> Figure:
+) -> Estimate:
     """The median of values (B,)."""
     array = np.asarray(values, np.float64)
     unit, num_units = _units(len(array), clusters)
@@ -147,7 +147,7 @@ def bootstrap_difference(
     second: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     bootstrap: Bootstrap = Bootstrap(),
-) -> Figure:
+) -> Estimate:
     """How much the first system's mean exceeds the second's; values (B,) of both on the same flights, in order.
 
     Paired: a resample draws the same flights for both, so what makes a flight hard for both cancels out.

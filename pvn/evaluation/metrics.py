@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
+from pvn.geometry import Points, distances_along, points_along
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.simulator import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES, solid_extent
 from pvn.world.layout import Layout
 from pvn.world.solids import top_height
-from pvn.world.task import SUCCESS_M, Task
+from pvn.world.task import SUCCESS_M, Demonstration
 
-Points = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 
 SPACING = 0.5
@@ -83,11 +83,9 @@ def path_length(points: Points) -> float:
     return float(np.hypot(*np.diff(points, axis=0).T).sum())
 
 
-def _along(points: Points, shares: Points) -> Points:
-    """The places (N, 2) that lie at these shares (N,) of a path (P, 2)."""
-    metres = np.concatenate([[0.0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
-    at = shares * metres[-1]
-    return np.stack([np.interp(at, metres, points[:, 0]), np.interp(at, metres, points[:, 1])], axis=1)
+def _at_shares(points: Points, shares: Points) -> Points:
+    """The points (N, 2) at these shares (N,) of the length of a path (P, 2)."""
+    return points_along(points, shares * distances_along(points)[-1])
 
 
 def resample(points: Points, spacing: float = SPACING) -> Points:
@@ -97,12 +95,12 @@ def resample(points: Points, spacing: float = SPACING) -> Points:
     """
     # A length that rounding has lifted over a whole number of spacings must not get one point more.
     count = math.ceil(path_length(points) / spacing - 1e-6)
-    return _along(points, np.linspace(0.0, 1.0, count + 1)) if count else points[:1]
+    return _at_shares(points, np.linspace(0.0, 1.0, count + 1)) if count else points[:1]
 
 
 def masses(points: Points, count: int = NUM_MASSES) -> Points:
     """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2): each in the middle of its share."""
-    return _along(points, (np.arange(count) + 0.5) / count)
+    return _at_shares(points, (np.arange(count) + 0.5) / count)
 
 
 def normalised_dtw(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
@@ -156,11 +154,11 @@ def flown_paths(log: FlightLog) -> list[Points]:
     return [path[: steps + 1] for path, steps in zip(positions, log.num_steps.tolist(), strict=True)]
 
 
-def _check(paths: Sequence[Points], has_stopped: Booleans, tasks: Sequence[Task]) -> None:
-    if not len(paths) == len(has_stopped) == len(tasks):
+def _check(paths: Sequence[Points], has_stopped: Booleans, demonstrations: Sequence[Demonstration]) -> None:
+    if not len(paths) == len(has_stopped) == len(demonstrations):
         raise ValueError(
-            f"flights: got {len(paths)} paths, {len(has_stopped)} stops and {len(tasks)} tasks, expected one of each "
-            "for every flight"
+            f"flights: got {len(paths)} paths, {len(has_stopped)} stops and {len(demonstrations)} demonstrations, "
+            "expected one of each for every flight"
         )
     for flight, path in enumerate(paths):
         if path.ndim != 2 or path.shape[1] != 2 or not len(path) or not np.isfinite(path).all():
@@ -169,22 +167,22 @@ def _check(paths: Sequence[Points], has_stopped: Booleans, tasks: Sequence[Task]
             )
 
 
-def measure(
+def measure_flights(
     paths: Sequence[Points],
     has_stopped: npt.ArrayLike,
-    tasks: Sequence[Task],
+    demonstrations: Sequence[Demonstration],
     *,
     altitude: float = ALTITUDE,
 ) -> FlightMetrics:
-    """Figures of B flights.
+    """Metrics of B flights.
 
     paths: positions (T_i + 1, 2) before each step and after the last, field frame, metres; has_stopped: whether (B,)
-    the policy itself said stop; tasks: what they should have flown. A drone at `altitude`, metres, hits only what is
+    the policy said stop; demonstrations: what they should have flown. A drone at `altitude`, metres, hits only what is
     taller.
     """
     stopped = np.asarray(has_stopped, bool)
-    _check(paths, stopped, tasks)
-    goal = np.array([task.goal for task in tasks]).reshape(-1, 2)
+    _check(paths, stopped, demonstrations)
+    goal = np.array([demonstration.goal for demonstration in demonstrations]).reshape(-1, 2)
     end = np.array([path[-1] for path in paths]).reshape(-1, 2)
     stop_distance = np.hypot(*(end - goal).T)
     closest = np.array(
@@ -192,15 +190,16 @@ def measure(
     )
     is_success = stopped & (stop_distance < SUCCESS_M)
     flown = np.array([path_length(path) for path in paths])
-    demonstrated = np.array([path_length(task.path) for task in tasks])
+    demonstrated = np.array([path_length(demonstration.path) for demonstration in demonstrations])
     longer = np.maximum(flown, demonstrated)
     efficiency = np.divide(demonstrated, longer, out=np.ones_like(longer), where=longer > 0)
-    discs = {id(task.layout): obstacles(task.layout, altitude) for task in tasks}
-    pairs = [(path, task.path) for path, task in zip(paths, tasks, strict=True)]
+    layouts = [demonstration.task.layout for demonstration in demonstrations]
+    discs = {id(layout): obstacles(layout, altitude) for layout in layouts}
+    pairs = [(path, demonstration.path) for path, demonstration in zip(paths, demonstrations, strict=True)]
     ndtw = np.array([normalised_dtw(*pair) for pair in pairs])
     emd = np.array([earth_movers_distance(*pair) for pair in pairs])
     score = np.array([_transport_score(*pair, cost) for pair, cost in zip(pairs, emd.tolist(), strict=True)])
-    collisions = [count_collisions(path, discs[id(task.layout)]) for path, task in zip(paths, tasks, strict=True)]
+    collisions = [count_collisions(path, discs[id(layout)]) for path, layout in zip(paths, layouts, strict=True)]
     return FlightMetrics(
         has_stopped=stopped,
         is_success=is_success,
@@ -219,6 +218,6 @@ def measure(
     )
 
 
-def measure_log(log: FlightLog, tasks: Sequence[Task]) -> FlightMetrics:
-    """Figures of the flights of one log, whose tasks these are."""
-    return measure(flown_paths(log), log.has_stopped.cpu().numpy(), tasks)
+def measure_log(log: FlightLog, demonstrations: Sequence[Demonstration]) -> FlightMetrics:
+    """Metrics of the flights of one log over demonstrations."""
+    return measure_flights(flown_paths(log), log.has_stopped.cpu().numpy(), demonstrations)

@@ -11,32 +11,34 @@ from rich.progress import track
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.task import SUCCESS_M, Task, sample_tour
+from pvn.world.task import SUCCESS_M, Demonstration, sample_tour
 
-PAPER = {
+PAPER_ORACLE = {
     "mean_steps": 18.0, "metres_per_step": 0.88, "mean_distance": 1.38, "median_distance": 1.29,
     "success_percent": 100.0, "mean_start_goal": 15.8, "median_start_goal": 14.8,
 }  # fmt: skip
 
 
-def _segments(count: int) -> list[Task]:
-    tasks: list[Task] = []
+def _demonstrations(count: int) -> list[Demonstration]:
+    found: list[Demonstration] = []
     for seed in track(range(count), "drawing routes", console=Console(stderr=True), transient=True):
-        if len(tasks) >= count:
+        if len(found) >= count:
             break
-        tasks += sample_tour(seed)
-    return tasks[:count]
+        found += sample_tour(seed)
+    return found[:count]
 
 
 def measure_oracle(num_segments: int, device: str) -> dict[str, Any]:
     """Steps, speed and final distance of the oracle over LANI-like segments."""
     if num_segments < 1:
         raise ValueError(f"segments: got {num_segments}, expected at least 1")
-    tasks = _segments(num_segments)
+    demonstrations = _demonstrations(num_segments)
+    tasks = [demonstration.task for demonstration in demonstrations]
     simulator = simulator_for(tasks, device=device, config=SimulatorConfig(quality="none"))
-    log = fly(simulator, tasks, Oracle())
-    distance = log.goal_distance(tasks).cpu()
-    apart = np.array([np.hypot(*np.subtract(task.goal, task.start[:2])) for task in tasks])
+    log = fly(simulator, tasks, Oracle(demonstrations))
+    goals = [demonstration.goal for demonstration in demonstrations]
+    distance = log.goal_distance(goals).cpu()
+    apart = np.array([np.hypot(*np.subtract(goal, task.start[:2])) for goal, task in zip(goals, tasks, strict=True)])
     is_success = log.has_stopped.cpu() & (distance < SUCCESS_M)
     return {
         "segments": num_segments,

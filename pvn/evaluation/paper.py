@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
 from pvn.evaluation.summary import Group, Summary
-from pvn.evaluation.systems import CHANGED, TRIVIAL
+from pvn.systems import SYSTEMS, PaperRow
 
 SOURCE = "Blukis, Misra, Knepper, Artzi: CoRL 2018, table 1"
 GAP = 3.0
@@ -17,40 +17,9 @@ GAP = 3.0
 Verdict = Literal["holds", "too close to tell", "reversed"]
 
 
-@dataclass(frozen=True)
-class PaperRow:
-    """A row of the paper's table."""
-
-    sr: float
-    """Success rate, percent."""
-    mean_distance: float
-    """Between stop and goal, metres (AD)."""
-    median_distance: float
-    """Metres (MD)."""
-
-
-PAPER: Mapping[tuple[str, str], PaperRow] = {
-    ("stop", "test"): PaperRow(5.72, 15.8, 14.8),
-    ("average", "test"): PaperRow(16.43, 12.5, 10.1),
-    ("chaplot", "test"): PaperRow(21.34, 11.2, 9.35),
-    ("gsmn", "test"): PaperRow(24.36, 9.94, 8.28),
-    ("pvn", "test"): PaperRow(41.21, 8.68, 6.26),
-    ("oracle", "test"): PaperRow(100.0, 1.38, 1.29),
-    ("pvn", "dev"): PaperRow(40.44, 8.56, 6.28),
-    ("pvn-no-aux", "dev"): PaperRow(30.77, 10.1, 7.94),
-    ("pvn-no-goal", "dev"): PaperRow(35.98, 9.25, 7.2),
-    ("pvn-no-dagger", "dev"): PaperRow(38.87, 9.18, 6.69),
-    ("pvn-no-instruction", "dev"): PaperRow(23.07, 11.6, 10.1),
-    ("pvn-ideal-act", "dev"): PaperRow(45.70, 8.42, 6.25),
-    ("pvn-full-observation", "dev"): PaperRow(60.59, 5.67, 4.0),
-    ("pvn-half-height", "dev"): PaperRow(39.51, 8.95, 6.55),
-    ("pvn-double-yaw-rate", "dev"): PaperRow(41.09, 8.6, 6.12),
-}
-"""The paper's table by system and split."""
-
-COMPARED = ("stop", "average", "chaplot", "gsmn", "pvn", "oracle")
+COMPARED = tuple(name for name, system in SYSTEMS.items() if "test" in system.paper)
 """Systems of the table's first part, which fly both splits here."""
-ANALYSED = tuple(name for name, split in PAPER if split == "dev" and name != "pvn")
+ANALYSED = tuple(name for name in SYSTEMS if name not in COMPARED)
 """Systems of its second part, which fly the development split."""
 TABLE: tuple[tuple[str, str], ...] = (
     *((name, "test") for name in COMPARED),
@@ -59,11 +28,9 @@ TABLE: tuple[tuple[str, str], ...] = (
 """Every row of our table, in its order: the paper's, and the first part's systems on the development split."""
 
 
-def run_of(system: str) -> str | None:
-    """The training run whose weights a system flies with; None if it has none."""
-    if system in TRIVIAL:
-        return None
-    return "pvn" if system in CHANGED else system
+def paper_row(system: str, split: str) -> PaperRow | None:
+    """What the paper reports of a system on a split; None if nothing, or if the system is not in its table."""
+    return SYSTEMS[system].paper.get(split) if system in SYSTEMS else None
 
 
 @dataclass(frozen=True)
@@ -94,11 +61,12 @@ def compare_orderings(summaries: Sequence[Summary]) -> list[Ordering]:
     """Every pair of systems of one split that the paper's success rates put more than GAP apart and that are here."""
     flown = {(summary.system, summary.split): summary.overall for summary in summaries}
     found = []
-    for first, second in combinations([row for row in PAPER if row in flown], 2):
+    rows = {row: reported for row in flown if (reported := paper_row(*row)) is not None}
+    for first, second in combinations([row for row in TABLE if row in rows], 2):
         if first[1] != second[1]:
             continue
-        better, worse = sorted((first, second), key=lambda row: -PAPER[row].sr)
-        paper_gap = PAPER[better].sr - PAPER[worse].sr
+        better, worse = sorted((first, second), key=lambda row: -rows[row].sr)
+        paper_gap = rows[better].sr - rows[worse].sr
         if paper_gap > GAP:
             gap = flown[better].sr.value - flown[worse].sr.value
             verdict = _verdict(flown[better], flown[worse])

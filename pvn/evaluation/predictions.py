@@ -15,13 +15,14 @@ from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, 
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
 from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined, one_thread
 from pvn.evaluation.metrics import resample
+from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, to_map
 from pvn.learning.losses import LossConfig
 from pvn.learning.targets import target_distributions
-from pvn.model.pvn import PVN, PVNMemory
+from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+from pvn.simulator.simulator import STOP, Observation
 
 WHEN = ("first", "last")
 """Which prediction of a flight."""
@@ -64,26 +65,27 @@ class _Keeper:
         self.is_flying = self.is_flying & (action[:, STOP] <= 0.5)
 
 
-def _flown(segments: Sequence[Segment], agent: PVN, config: SimulatorConfig, device: str) -> Predictions:
+def _fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Predictions:
     tasks = [segment.task for segment in segments]
     keeper = _Keeper()
     with one_thread():
-        log = fly(simulator_for(tasks, device=device, config=config), tasks, agent, watch=keeper)
+        log = fly(
+            simulator_for(tasks, device=device, config=pilot.config), tasks, predicting_agent(pilot), watch=keeper
+        )
     return Predictions(flights_of(log), keeper.first.cpu(), keeper.last.cpu())
 
 
 def fly_with_predictions(
     segments: Sequence[Segment],
-    agent: PVN,
+    pilot: Pilot,
     *,
-    config: SimulatorConfig = SimulatorConfig(),
     device: str = "cpu",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Predictions:
     """Fly all segments, some at once, and keep what was predicted, 64 KiB a flight. watch(done): how far it is."""
     parts: list[Predictions] = []
     for begin in range(0, len(segments), AT_ONCE[device]):
-        parts.append(_flown(segments[begin : begin + AT_ONCE[device]], agent, config, device))
+        parts.append(_fly_segments(segments[begin : begin + AT_ONCE[device]], pilot, device))
         watch(sum(map(len, parts)))
     return Predictions(
         joined([part.flights for part in parts]),
@@ -141,9 +143,9 @@ def judge(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) 
     generator = torch.Generator().manual_seed(0)
     for begin in range(0, len(segments), JUDGED_AT_ONCE):
         rows = slice(begin, begin + JUDGED_AT_ONCE)
-        tasks = [segment.task for segment in segments[rows]]
-        origin = torch.tensor([task.start for task in tasks], dtype=torch.float64)
-        path, num_points = paths_in_map([task.path for task in tasks], origin)
+        shown = [segment.demonstration for segment in segments[rows]]
+        origin = torch.tensor([demonstration.task.start for demonstration in shown], dtype=torch.float64)
+        path, num_points = paths_in_map([demonstration.path for demonstration in shown], origin)
         oracle = visited(path, num_points, grid, SIGMA_CELLS)
         flown = visited(*paths_in_map(flown_paths[rows], origin), grid, SIGMA_CELLS)
         reward = rewards(path, num_points, grid)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.evaluation.intervals import Bootstrap, Figure, bootstrap_median, bootstrap_ratios
+from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-16": (13, 16), "17+": (17, 10**9)}
@@ -25,35 +25,35 @@ class Group:
     flights: int
     environments: int
     """In how many fields; an interval from one field has no width and says nothing."""
-    sr: Figure
+    sr: Estimate
     """Flights that stopped of themselves within 5 m of the goal, percent."""
-    loose_sr: Figure
+    loose_sr: Estimate
     """Flights that ended within 5 m of the goal, whoever ended them, percent."""
-    osr: Figure
+    osr: Estimate
     """Flights that were within 5 m of the goal at some time, percent."""
-    mean_distance: Figure
+    mean_distance: Estimate
     """Between end and goal, metres."""
-    median_distance: Figure
-    spl: Figure
-    ndtw: Figure
-    sdtw: Figure
-    cls: Figure
-    emd: Figure
+    median_distance: Estimate
+    spl: Estimate
+    ndtw: Estimate
+    sdtw: Estimate
+    cls: Estimate
+    emd: Estimate
     """Metres."""
-    semd: Figure
-    collisions_per_100m: Figure
+    semd: Estimate
+    collisions_per_100m: Estimate
     """All flights' collisions over all flights' metres, times 100."""
-    steps: Figure
+    steps: Estimate
     """A flight's, on average."""
-    metres: Figure
+    metres: Estimate
     """Flown in a flight, on average."""
-    success_by_radius: Mapping[float, Figure]
+    success_by_radius: Mapping[float, Estimate]
     """Success rate by radius of the goal (metres), percent."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field by name; figures as {value, low, high}, the curve as a list of them with their radii."""
         figures = {
-            field.name: value.to_json() if isinstance(value, Figure) else value
+            field.name: value.to_json() if isinstance(value, Estimate) else value
             for field in fields(self)
             if field.name != "success_by_radius"
             for value in [getattr(self, field.name)]
@@ -66,11 +66,11 @@ class Group:
         """The group that `to_json` gave."""
         plain = ("flights", "environments")
         curve = {
-            float(point["radius"]): Figure(point["value"], point["low"], point["high"])
+            float(point["radius"]): Estimate(point["value"], point["low"], point["high"])
             for point in content["success_by_radius"]
         }
         values: dict[str, Any] = {
-            field.name: content[field.name] if field.name in plain else Figure(**content[field.name])
+            field.name: content[field.name] if field.name in plain else Estimate(**content[field.name])
             for field in fields(Group)
             if field.name != "success_by_radius"
         }

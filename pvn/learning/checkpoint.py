@@ -62,10 +62,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def load_weights(module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Put tensors into a module, all of them."""
+def load_weights(
+    module: nn.Module, tensors: Mapping[str, Tensor], path: Path, *, optional: tuple[str, ...] = ()
+) -> None:
+    """Put tensors into a module, all of them; those whose names begin with an optional prefix are left alone."""
     try:
-        module.load_state_dict(dict(tensors))
+        kept = {name: value for name, value in module.state_dict().items() if optional and name.startswith(optional)}
+        given = {name: value for name, value in tensors.items() if not (optional and name.startswith(optional))}
+        module.load_state_dict(given | kept)
     except RuntimeError as error:
         raise ValueError(f"{path}: does not fit the model ({error}); its JSON belongs to other weights") from None
 

@@ -1,4 +1,4 @@
-"""Demonstrations: the oracle's flights over a corpus, as a table of poses; pictures are rendered when needed."""
+"""Demonstrations: the oracle's flights over a corpus as a table of poses; pictures are rendered when needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import to_map, wrap_angle
+from pvn.geometry import Points, distances_along, points_along, to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
@@ -21,24 +21,24 @@ from pvn.rollout.oracle import Oracle
 from pvn.simulator.simulator import Simulator, SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
-from pvn.world.task import HORIZON, Task, distinct_layouts
+from pvn.world.task import HORIZON, Demonstration, distinct_layouts
 
-POINT_EVERY = 0.75
-"""Distance between the points of a path from which its distribution is made, metres."""
-LEAST_PIXELS = 6
-"""A landmark is visible where at least so many pixels show it."""
+PATH_SPACING = 0.75
+"""Largest distance between the points of a path from which its distribution is made, metres."""
+MIN_VISIBLE_PIXELS = 6
+"""A landmark is visible in a picture if at least so many pixels show it."""
 
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """N flights; K frames in all, end to end."""
+    """N demonstrations, flown by the oracle; K frames in all, end to end."""
 
     simulator: Simulator
-    """With every field; its flights are not used."""
+    """With every field, to render pictures; its flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
-    """(K, 3): the oracle's actions there: speed and yaw rate as shares of the greatest, and stop."""
+    """(K, 3): the oracle's actions there: speed and yaw rate as shares of the largest, and stop."""
     is_planned: Tensor
     """(K,) bool, on the host: frames that are followed by a prediction."""
     first_frame: Tensor
@@ -50,15 +50,15 @@ class Demonstrations:
     path_world: Tensor
     """Points (N, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
     num_points: Tensor
-    """(N,) int64: points of each path that are its own; the last is the goal."""
+    """(N,) int64: points of each path without the padding; the last of them is the goal."""
     tokens: Tensor
     """Word ids (N, L), padded."""
     mentioned: Tensor
     """(N, 63) bool: classes that the instruction's words are aligned with."""
     landmark_place: Tensor
-    """(E, 32, 2): where each field's landmarks stand."""
+    """(E, 32, 2): positions of each field's landmarks, field frame."""
     landmark_class: Tensor
-    """(E, 32) int64: their classes, -1 where there is none."""
+    """(E, 32) int64: their classes, -1 for padding."""
     overhead_px: int | None
     """Edge of the views from above that are seen instead of the camera's pictures; None: the camera's."""
 
@@ -70,22 +70,26 @@ class Demonstrations:
         """Where the tensors are."""
         return self.pose_world.device
 
-
-def _evenly(path: np.ndarray) -> np.ndarray:
-    """The path's points at even distances, its last one included."""
-    travelled = np.r_[0.0, np.hypot(*np.diff(path, axis=0).T).cumsum()]
-    count = max(int(np.ceil(travelled[-1] / POINT_EVERY)), 1)
-    at = np.linspace(0.0, travelled[-1], count + 1)
-    return np.stack([np.interp(at, travelled, path[:, axis]) for axis in (0, 1)], axis=-1)
+    @property
+    def longest(self) -> int:
+        """Frames of the longest flight."""
+        return int(self.first_frame.diff().max())
 
 
-def even_paths(tasks: Sequence[Task]) -> tuple[Tensor, Tensor]:
-    """Points (N, P, 2), field frame, evenly spaced, the goal repeated; and how many (N,) are each path's own."""
-    paths = [_evenly(task.path) for task in tasks]
-    table = np.empty((len(paths), max(map(len, paths)), 2), np.float32)
-    for row, path in zip(table, paths, strict=True):
+def even_path(path: Points) -> Points:
+    """Points (N, 2) at equal distances along a path (P, 2), its last point included."""
+    length = distances_along(path)[-1]
+    count = max(int(np.ceil(length / PATH_SPACING)), 1)
+    return points_along(path, np.linspace(0.0, length, count + 1))
+
+
+def even_paths(paths: Sequence[Points]) -> tuple[Tensor, Tensor]:
+    """Points (N, P, 2) at equal distances along N paths, padded with the goal; and how many (N,) are not padding."""
+    even = [even_path(path) for path in paths]
+    table = np.empty((len(even), max(map(len, even)), 2), np.float32)
+    for row, path in zip(table, even, strict=True):
         row[: len(path)], row[len(path) :] = path, path[-1]
-    return torch.from_numpy(table), torch.tensor([len(path) for path in paths])
+    return torch.from_numpy(table), torch.tensor([len(path) for path in even])
 
 
 def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
@@ -105,7 +109,7 @@ def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
 
 
 def demonstrate(
-    tasks: Sequence[Task],
+    demonstrations: Sequence[Demonstration],
     vocabulary: Vocabulary,
     alignment: Alignment,
     *,
@@ -115,29 +119,29 @@ def demonstrate(
     config: SimulatorConfig = SimulatorConfig(),
     overhead_px: int | None = None,
 ) -> Demonstrations:
-    """Fly the oracle over all tasks at once and keep where it was, every `frame_every` steps.
+    """Fly the oracle over all demonstrations at once and keep its pose every `frame_every` steps.
 
-    overhead_px: show the field from above instead, so many pixels wide, once at the start of each flight.
+    overhead_px: render the field from above instead, so many pixels wide, once at the start of each flight.
     """
     frame_every = frame_every if overhead_px is None else HORIZON
+    tasks = [demonstration.task for demonstration in demonstrations]
     layouts, fields = distinct_layouts(tasks)
     blind = Simulator(layouts, len(tasks), field_index=fields, device=device, config=replace(config, quality="none"))
-    log = fly(blind, tasks, Oracle(simulator=config))
+    log = fly(blind, tasks, Oracle(demonstrations, simulator=config))
     simulator = Simulator(layouts, 1, device=device, config=config)
     to = simulator.device
     pose, field = _end_to_end(log, log.pose_world[:, :-1], frame_every), torch.tensor(fields, device=to)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
-    greatest = torch.tensor([config.max_speed, config.max_yaw_rate, 1.0], device=to)
     lengths = (log.num_steps + frame_every - 1) // frame_every
-    path, num_points = even_paths(tasks)
+    path, num_points = even_paths([demonstration.path for demonstration in demonstrations])
     place, kind = _landmarks(simulator)
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])
     return Demonstrations(
         simulator=simulator,
         pose_world=pose,
-        action=_end_to_end(log, log.action, frame_every) / greatest,
+        action=_end_to_end(log, log.action, frame_every) / torch.tensor(config.max_action, device=to),
         is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
@@ -155,7 +159,7 @@ def demonstrate(
 def flown_again(
     demonstrations: Demonstrations, flights: Tensor, pose_world: Tensor, action: Tensor, lengths: Tensor
 ) -> Demonstrations:
-    """The same tasks, those of flights (M,), but other flights: poses (K, 6), end to end, and the oracle's actions
+    """The same tasks, those of flights (M,), flown differently: poses (K, 6), end to end, and the oracle's actions
     (K, 3) there, as in Demonstrations; lengths (M,). Every frame is followed by a prediction. All on the host.
     """
     shown, chosen = demonstrations, flights.to(demonstrations.device)
@@ -183,37 +187,58 @@ class Sizes:
     predictions: int
 
 
-NOTHING = Sizes(frames=1, flights=1, predictions=1)
-"""What a batch of no flights is filled up to, for networks that cannot do without: one frame, and nothing counted."""
+NO_FLIGHTS = Sizes(frames=1, flights=1, predictions=1)
+"""To which a batch of no flights is padded: networks need at least one frame; nothing of it counts."""
+
+
+@dataclass(frozen=True)
+class SelectionParts:
+    """The parts of a selection, all int64; "in the batch": an index into the batch's own frames or flights."""
+
+    flights: Tensor
+    """(B,): which of the demonstrations' flights."""
+    moves: Tensor
+    """(B,): the flights whose movements they make."""
+    first_frame: Tensor
+    """(B + 1,): each flight's first frame, in the batch."""
+    frame: Tensor
+    """(K,): which of the demonstrations' frames."""
+    frame_flight: Tensor
+    """(K,): each frame's flight, in the batch."""
+    frame_row: Tensor
+    """(K,): the prediction that follows a frame, -1 for none."""
+    prediction_frame: Tensor
+    """(Q,): the frame before each prediction, in the batch."""
+    prediction_flight: Tensor
+    """(Q,): each prediction's flight, in the batch."""
+    num_predictions: Tensor
+    """(1,): predictions that are not padding."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """Which flights a batch has and where their frames are, on the demonstrations' device; sent there in one piece.
 
-    A batch that is filled up has more rows than it needs: the frames left over belong to a last flight that is none,
-    and predictions from `num_predictions` on are for nothing.
+    A padded batch has more rows than it needs: the frames left over belong to a padding flight at the end, and
+    predictions from `num_predictions` on are padding.
     """
 
     numbers: Tensor
-    """The parts below, one after the other, int64."""
+    """All parts, one after the other, int64."""
     turn: Tensor
-    """(B,): turns of the flights' map frames, radians."""
+    """(B,): rotations of the flights' map frames, radians."""
     sizes: Sizes
 
-    def parts(self) -> tuple[Tensor, ...]:
-        """Flights (B,); those whose movements they make (B,); their first frames (B + 1,) in the batch; frames (K,);
-        the frames' flights (K,) and predictions (K,); the predictions' frames (Q,) and flights (Q,), in the batch; and
-        how many predictions there are (1,).
-        """
+    def parts(self) -> SelectionParts:
+        """The parts by name."""
         frames, flights, predictions = self.sizes.frames, self.sizes.flights, self.sizes.predictions
         lengths = [flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
-        return torch.split(self.numbers, lengths)
+        return SelectionParts(*torch.split(self.numbers, lengths))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B of the flights, with their pictures, and what the losses need."""
+    """B flights with their pictures, and what the losses need."""
 
     frames: Frames
     tokens: Tensor
@@ -225,7 +250,7 @@ class Batch:
     landmark_map: Tensor
     """Landmarks (B, 32, 2), map frame."""
     landmark_class: Tensor
-    """(B, 32), -1 where there is none."""
+    """(B, 32), -1 for padding."""
     action: Tensor
     """(Q, 3): the oracle's action at each prediction; it means nothing where another flight's movements are made."""
     is_visible: Tensor
@@ -233,28 +258,28 @@ class Batch:
     mentioned: Tensor
     """(B, 63) bool."""
     is_counted: Tensor
-    """(Q,) bool: predictions that are not there to fill the batch up."""
+    """(Q,) bool: predictions that are not padding."""
 
 
 def _pictures(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
-    """Pictures (K, H, W, 3) uint8 from poses (K, 6) in fields (K,), or from above."""
+    """Pictures (K, H, W, 3) uint8 from poses (K, 6), or from above, in fields (K,)."""
     if shown.overhead_px is not None:
         return shown.simulator.look_down(field, shown.overhead_px, OVERHEAD_MARGIN)
     return shown.simulator.look(pose_world, field)
 
 
 def _visible(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
-    """Which (K, 32) of a field's landmarks are in pictures from poses (K, 6) in fields (K,), and not hidden."""
+    """Which (K, 32) of a field's landmarks are visible from poses (K, 6) in fields (K,)."""
     if shown.overhead_px is not None:
         return shown.landmark_class[field] >= 0
     seen = shown.simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
     counts = torch.zeros((len(seen), MAX_LANDMARKS + 1), dtype=torch.int32, device=seen.device)
     counts.scatter_add_(1, seen, torch.ones_like(seen, dtype=torch.int32))
-    return counts[:, 1:] >= LEAST_PIXELS
+    return counts[:, 1:] >= MIN_VISIBLE_PIXELS
 
 
 def _moved(pose_world: Tensor, begin: Tensor, to: Tensor) -> Tensor:
-    """Poses (K, 6), field frame, that lie to the poses `to` (K, 3), x, y, yaw, as the given ones lie to `begin`."""
+    """Poses (K, 6), field frame, moved as if their flights had started at `to` instead of `begin`, (K, 3) x, y, yaw."""
     turn = to[:, 2] - begin[:, 2]
     off = (pose_world[:, :2] - begin[:, :2])[:, None]
     turned = to_map(off, torch.stack([torch.zeros_like(turn), torch.zeros_like(turn), -turn], -1))[:, 0]
@@ -269,12 +294,12 @@ def select(
     moves: Tensor | None = None,
     sizes: Sizes | None = None,
 ) -> Selection:
-    """The flights (B,) int64, on the host; their maps' frames turned by `turn` (B,), radians; filled up to `sizes`.
+    """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
     moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. What
     is said, and where it leads, stays each flight's own.
     """
-    # By NumPy, on the host: small work is quick there, and nothing waits for the device.
+    # In NumPy on the host: small work is quick there, and nothing waits for the device.
     shown = demonstrations
     chosen = flights.numpy()
     made = chosen if moves is None else moves.numpy()
@@ -288,21 +313,21 @@ def select(
     sizes = sizes or own
     spare = sizes.flights - own.flights, sizes.frames - own.frames, sizes.predictions - own.predictions
     if min(spare) < 0 or (spare[0] == 0 and spare[1] > 0):
-        raise ValueError(f"batch: got {own}, expected it to fit {sizes} with a flight to spare")
+        raise ValueError(f"batch: got {own}, expected it to fit {sizes} and a padding flight")
     first = np.concatenate([first, np.full(max(spare[0] - 1, 0), first[-1]), np.full(min(spare[0], 1), sizes.frames)])
 
-    def filled(values: np.ndarray, count: int, value: int = 0) -> np.ndarray:
+    def padded(values: np.ndarray, count: int, value: int = 0) -> np.ndarray:
         return np.concatenate([values, np.full(count, value)])
 
     parts = (
-        filled(chosen, spare[0]),
-        filled(made, spare[0]),
+        padded(chosen, spare[0]),
+        padded(made, spare[0]),
         first,
-        filled(frame, spare[1]),
-        filled(flight, spare[1], sizes.flights - 1),
-        filled(np.where(is_planned, is_planned.cumsum() - 1, -1), spare[1], -1),
-        filled(planned, spare[2]),
-        filled(flight[planned], spare[2]),
+        padded(frame, spare[1]),
+        padded(flight, spare[1], sizes.flights - 1),
+        padded(np.where(is_planned, is_planned.cumsum() - 1, -1), spare[1], -1),
+        padded(planned, spare[2]),
+        padded(flight[planned], spare[2]),
         [own.predictions],
     )
     angle = torch.zeros(sizes.flights)
@@ -315,29 +340,31 @@ def select(
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     """The pictures of a selection, and what the losses need; all on the device."""
     shown = demonstrations
-    flights, moves, first_frame, frame, flight, row, planned, asked, count = selection.parts()
-    origin, pose, field = shown.origin[flights], shown.pose_world[frame], shown.field[flights]
-    strayed = _moved(pose, shown.origin[moves][flight], origin[flight])
-    pose = torch.where((flights != moves)[flight, None], strayed, pose)
+    parts = selection.parts()
+    flights, flight, asked = parts.flights, parts.frame_flight, parts.prediction_flight
+    origin, pose, field = shown.origin[flights], shown.pose_world[parts.frame], shown.field[flights]
+    strayed = _moved(pose, shown.origin[parts.moves][flight], origin[flight])
+    pose = torch.where((flights != parts.moves)[flight, None], strayed, pose)
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
     return Batch(
         frames=Frames(
             image=_pictures(shown, pose, field[flight]),
             pose_world=pose,
             origin=origin,
-            first_frame=first_frame,
-            row=row,
+            first_frame=parts.first_frame,
+            row=parts.frame_row,
             flight=asked,
+            longest=shown.longest,
         ),
         tokens=shown.tokens[flights],
         path_map=to_map(shown.path_world[flights], origin),
         num_points=shown.num_points[flights],
         landmark_map=to_map(shown.landmark_place[field], origin),
         landmark_class=shown.landmark_class[field],
-        action=shown.action[frame[planned]],
-        is_visible=_visible(shown, pose[planned], field[asked]),
+        action=shown.action[parts.frame[parts.prediction_frame]],
+        is_visible=_visible(shown, pose[parts.prediction_frame], field[asked]),
         mentioned=shown.mentioned[flights],
-        is_counted=torch.arange(len(asked), device=asked.device) < count,
+        is_counted=torch.arange(len(asked), device=asked.device) < parts.num_predictions,
     )
 
 
@@ -349,7 +376,7 @@ def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
-    """What a batch of `num_frames` frames has at most; few batches reach more than one of the limits."""
+    """Limits of a batch of about `num_frames` frames; few batches reach more than one of them."""
     lengths, predictions = _counts(demonstrations)
     frames = max(num_frames, int(lengths.max()))
     flights = 1.05 * frames / lengths.mean()
@@ -358,7 +385,7 @@ def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
 
 
 def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
-    """All flights in random order, in groups that fit the limits with a flight to spare; indices on the host."""
+    """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
     lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
     order = torch.randperm(len(lengths), generator=generator)
     ends, frames, flights, asked = [], 0, 0, 0

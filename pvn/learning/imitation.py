@@ -1,164 +1,164 @@
-"""How a baseline learns: to do what the oracle did, at every step of its flights, from what is seen and was said.
+"""How a baseline learns: by imitating the oracle at every step of its flights, and then by DAggerFM.
 
-Whole flights, with a gradient through all of a flight; as many pictures as PVN's first stage sees. Then comes `dagger`.
+Imitation sees whole flights, with a gradient through all of a flight, and as many pictures as PVN's first stage.
 """
 
 from __future__ import annotations
 
-import functools
+import copy
 import math
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import clip_grad_norm_
 
-from pvn.geometry import Camera, MapGrid, to_map
+from pvn.corpus.alignment import align
+from pvn.corpus.segments import Corpus, Segment, Split
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import Camera, MapGrid, pose_in_map, to_map
+from pvn.learning.agent import save_agent
+from pvn.learning.checkpoint import write_json
+from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, pack, run_dagger
 from pvn.learning.demonstrations import (
     Batch,
     Demonstrations,
     Selection,
     batch_limits,
+    demonstrate,
     draw_batches,
+    flown_again,
     select,
     take_batch,
 )
 from pvn.learning.losses import auxiliary_losses
 from pvn.learning.optimisation import (
-    STEPS_BEFORE_RECORDING,
-    blown_up,
-    is_finite,
-    load_training,
+    OnProgress,
+    OnStageProgress,
+    OptimisationConfig,
+    ignore_progress,
+    ignore_stage_progress,
     make_optimizer,
-    own_stream,
+    optimise,
+    peak_memory,
     precision,
-    rate_share,
-    record,
-    save_training,
     set_rate,
+    stage_progress,
 )
-from pvn.learning.stage2 import action_losses
-from pvn.model.chaplot import ChaplotModel
-from pvn.model.gsmn import Decision, GSMNModel
-from pvn.model.pvn import pose_in_map
+from pvn.learning.stage1 import Stage1Config, learn_words
+from pvn.model.agent import LearnedAgent
+from pvn.model.decision import Decision
+from pvn.model.mapping import InstructedModel
+from pvn.simulator.simulator import Observation, SimulatorConfig
 
-CHECKPOINT = "imitation_training.safetensors"
+CHECKPOINT, DAGGER_CHECKPOINT = "imitation_training.safetensors", "dagger_training.safetensors"
+DAGGER_SEED = 800_000
+"""Between the seeds of DAggerFM and those of imitation."""
 
 Losses = dict[str, Tensor]
 """By name, each a mean over what it is asked of."""
 
 
+class ImitatingAgent(LearnedAgent, Protocol):
+    """An agent that learns by imitation."""
+
+    @property
+    def model(self) -> InstructedModel:
+        """Its networks; called with whole flights they return a Decision."""
+
+    @classmethod
+    def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
+        """An agent before training."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class ImitationConfig:
-    """How a baseline is trained."""
+class ImitationConfig(OptimisationConfig):
+    """How a baseline imitates the oracle."""
 
     num_epochs: int = 20
-    """Times through the training segments, every picture of them. PVN sees every second one, 40 times."""
-    word_steps: int = 3000
-    """Steps in which, before all else, GSMN's instruction encoder alone learns which classes are mentioned, as PVN's
-    does; Chaplot has nothing to learn it with."""
-    frames_per_batch: int = 512
-    """As for PVN; about 30 segments a step."""
+    """Passes over the training segments, every picture of them. PVN sees every second one, 40 times."""
     learning_rate: float = 1e-3
-    """At its highest; it rises over the first tenth of the steps and falls to nothing over the others."""
-    instruction_rate: float = 1.5
-    """The instruction encoder's learning rate, in those of the others."""
-    weight_decay: float = 1e-6
-    """Paper."""
-    max_gradient_norm: float = 5.0
+    """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
+    word_steps: int = 3000
+    """Steps in which, before all else, the instruction encoder alone learns which classes are mentioned, as PVN's
+    does; only for a model with auxiliary heads."""
     stop_weight: float = 0.8
-    """Of the stop's loss beside those of speed and turn (authors' code)."""
+    """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
     auxiliary_weight: float = 0.1
-    """Of each of GSMN's auxiliary losses (authors' code)."""
-    num_iterations: int = 100
-    """Of DAggerFM (paper)."""
-    beta: float = 0.92
-    """In iteration k the oracle flies a step with chance beta to the k (paper)."""
-    num_environments: int = 10
-    """Environments flown in an iteration (paper)."""
-    memory: int = 600
-    """Flights that are remembered (paper); at first the oracle's."""
-    horizon: int = 80
-    """Steps of a flight in DAggerFM, at most."""
-    dagger_learning_rate: float = 3e-4
-    """In the first iteration of DAggerFM; it falls to nothing."""
-    save_every: int = 500
-    """Steps between checkpoints."""
-    dagger_save_every: int = 10
-    """Iterations of DAggerFM between checkpoints."""
-    measure_every: int = 1000
-    """Steps between measurements on the dev split."""
-    measured_flights: int = 300
-    """Flights of the dev split that are measured."""
+    """Weight of each auxiliary loss (authors' code)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationRecipe:
+    """Everything a baseline's training depends on, beside the corpus."""
+
+    name: str
+    imitation: ImitationConfig = ImitationConfig()
+    dagger: DaggerConfig = DaggerConfig(learning_rate=3e-4)
+    """Its learning rate falls to zero over the iterations; the memory begins with oracle flights."""
     grid: MapGrid = MapGrid()
-    """Of GSMN's maps; Chaplot has none."""
+    """Of the maps of an agent that has some."""
     camera: Camera = Camera()
     min_count: int = 10
-    """Occurrences from which a word outside the dictionary is a term, as in PVN's recipe."""
-    seed: int = 0
+    """Occurrences from which a word outside the dictionary is a term (authors' code)."""
+
+    def with_seed(self, seed: int) -> ImitationRecipe:
+        """The same recipe with another seed throughout."""
+        return replace(self, imitation=replace(self.imitation, seed=seed), dagger=replace(self.dagger, seed=seed))
 
 
-def _goal_loss(decision: Decision, batch: Batch, model: GSMNModel) -> Tensor:
-    """How badly the goal map tells the goal's cell from another one, drawn at random for each decision."""
-    grid, frames = model.config.grid, batch.frames
+def _goal_loss(goal_map: Tensor, head: nn.Linear, batch: Batch, grid: MapGrid) -> Tensor:
+    """How badly goal maps (Q, C, S, S) tell the goal's cell from another one, drawn at random for each decision."""
+    frames = batch.frames
     flight = frames.flight
-    goal_map = batch.path_map[torch.arange(len(batch.num_points), device=flight.device), batch.num_points - 1]
+    goal_point = batch.path_map[torch.arange(len(batch.num_points), device=flight.device), batch.num_points - 1]
     pose_map = pose_in_map(frames.pose_world, frames.origin[flight])
-    cell = grid.cells(to_map(goal_map[flight][:, None], pose_map)[:, 0]).round().long()  # (Q, 2), the drones' frames
+    cell = grid.cells(to_map(goal_point[flight][:, None], pose_map)[:, 0]).round().long()  # (Q, 2), the drones' frames
     is_asked = ((cell >= 0) & (cell < grid.size)).all(-1) & batch.is_counted
     row, column = cell.clamp(0, grid.size - 1).unbind(-1)
     goal = row * grid.size + column
     place = torch.stack([goal, torch.randint(grid.size**2, goal.shape, device=goal.device)], -1)  # (Q, 2)
-    value = decision.goal_map.flatten(2).float()  # (Q, channels, S * S)
+    value = goal_map.flatten(2).float()  # (Q, channels, S * S)
     asked = value.gather(2, place[:, None].expand(-1, value.shape[1], -1)).transpose(1, 2)  # (Q, 2, channels)
     told = functional.binary_cross_entropy_with_logits(
-        model.goal_head(asked)[..., 0], (place == goal[:, None]).float(), reduction="none"
+        head(asked)[..., 0], (place == goal[:, None]).float(), reduction="none"
     )
     return (told.mean(1) * is_asked).sum() / is_asked.sum().clamp(min=1)
 
 
-def imitation_losses(
-    model: GSMNModel | ChaplotModel, batch: Batch, longest: int, stop_weight: float = ImitationConfig.stop_weight
-) -> Losses:
-    """The losses of a model on a batch of whole flights of at most `longest` frames."""
+def imitation_losses(model: InstructedModel, batch: Batch, grid: MapGrid, stop_weight: float) -> Losses:
+    """The losses of a model on a batch of whole flights."""
     num_decisions = batch.is_counted.sum()
-    losses = {}
     with precision(batch.frames.image.device):
-        if isinstance(model, GSMNModel):
-            decision = model(batch.frames, batch.tokens)
-            output = decision.output
-        else:
-            output = model(batch.frames, batch.tokens, longest)
-    wrong = action_losses(output, batch.action, stop_weight)
-    losses["action"] = (wrong * batch.is_counted).sum() / num_decisions
-    if isinstance(model, GSMNModel):
-        auxiliary = auxiliary_losses(decision, batch, model.heads, model.config.grid)
+        decision: Decision = model(batch.frames, batch.tokens)
+    wrong = action_losses(decision.output, batch.action, stop_weight)
+    losses = {"action": (wrong * batch.is_counted).sum() / num_decisions}
+    if model.heads is not None and decision.maps is not None:
+        auxiliary = auxiliary_losses(decision.maps, batch, model.heads, grid)
         losses["landmark"] = auxiliary.landmark / auxiliary.num_visible.clamp(min=1)
         losses["grounded"] = auxiliary.grounded / auxiliary.num_visible.clamp(min=1)
-        losses["goal"] = _goal_loss(decision, batch, model)
+        if model.heads.goal is not None and decision.goal_map is not None:
+            losses["goal"] = _goal_loss(decision.goal_map, model.heads.goal, batch, grid)
         losses["mentioned"] = auxiliary.mentioned / num_decisions
     return losses
 
 
-def longest_flight(demonstrations: Demonstrations) -> int:
-    """Frames of the longest flight."""
-    return int(demonstrations.first_frame.diff().max())
-
-
 def take_step(
-    model: GSMNModel | ChaplotModel,
+    model: InstructedModel,
     optimizer: torch.optim.Optimizer,
     demonstrations: Demonstrations,
-    config: ImitationConfig,
+    recipe: ImitationRecipe,
     selection: Selection,
 ) -> Losses:
-    """One step of gradient descent; its losses, and under "loss" what was descended."""
+    """One step of gradient descent; its losses, and under "loss" their weighted sum, the objective."""
+    config = recipe.imitation
     batch = take_batch(demonstrations, selection)
-    losses = imitation_losses(model, batch, longest_flight(demonstrations), config.stop_weight)
+    losses = imitation_losses(model, batch, recipe.grid, config.stop_weight)
     others = [value for name, value in losses.items() if name != "action"]
     losses["loss"] = losses["action"] + config.auxiliary_weight * sum(others)
     optimizer.zero_grad(set_to_none=True)
@@ -169,86 +169,193 @@ def take_step(
 
 
 def measure_imitation(
-    model: GSMNModel | ChaplotModel, demonstrations: Demonstrations, config: ImitationConfig
+    model: InstructedModel, demonstrations: Demonstrations, recipe: ImitationRecipe
 ) -> dict[str, float]:
     """Losses on demonstrations that are not trained on.
 
-    In training mode, but for the dropout, and with gradients, though none are taken: or all that is compiled would be
-    compiled again.
+    In training mode, but without dropout, and with gradients, though none are used: otherwise all that is compiled
+    would be compiled again.
     """
     was_training = model.training
     model.train()
-    if isinstance(model, GSMNModel):
-        model.action.eval()
-    limits, longest = batch_limits(demonstrations, config.frames_per_batch), longest_flight(demonstrations)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.eval()
+    limits = batch_limits(demonstrations, recipe.imitation.frames_per_batch)
     totals: dict[str, float] = {}
     torch.manual_seed(0)
     for flights in draw_batches(demonstrations, limits, torch.Generator().manual_seed(0)):
         batch = take_batch(demonstrations, select(demonstrations, flights))
         share = len(batch.frames.image) / len(demonstrations.pose_world)
-        for name, value in imitation_losses(model, batch, longest, config.stop_weight).items():
+        for name, value in imitation_losses(model, batch, recipe.grid, recipe.imitation.stop_weight).items():
             totals[name] = totals.get(name, 0.0) + float(value.detach()) * share
     model.train(was_training)
     return totals
 
 
 def imitate(
-    model: GSMNModel | ChaplotModel,
+    model: InstructedModel,
     demonstrations: Demonstrations,
-    config: ImitationConfig,
+    recipe: ImitationRecipe,
     folder: Path,
     *,
-    held: Demonstrations | None = None,
+    dev_set: Demonstrations | None = None,
     is_resumed: bool = False,
-    watch: Callable[[int, int, dict[str, float]], None] = lambda step, num_steps, figures: None,
+    watch: OnProgress = ignore_progress,
 ) -> None:
-    """Train on the oracle's flights; checkpoints go to `folder`. watch(step, num_steps, figures) is called at times.
+    """Train on the oracle's flights; checkpoints go to `folder`.
 
-    Every frame of the demonstrations must be followed by a prediction: demonstrate(..., plan_every=1). held: flights
+    Every frame of the demonstrations must be followed by a prediction: demonstrate(..., plan_every=1). dev_set: flights
     that are not trained on, to measure on along the way.
-
-    Every step depends on the seed and its number alone, so a resumed run takes the same steps.
     """
     if not bool(demonstrations.is_planned.all()):
         raise ValueError(
             "demonstrations: got frames without a prediction, expected none; demonstrate with plan_every=1"
         )
-    device = demonstrations.device
-    is_recorded = device.type == "cuda"
-    optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, device)
-    path, done = folder / CHECKPOINT, 0
-    if is_resumed and path.exists():
-        done = load_training(path, model, optimizer)
-    limits = batch_limits(demonstrations, config.frames_per_batch)
-    seeds = [config.seed * 1_000_003 + epoch for epoch in range(config.num_epochs)]
-    batches = [
-        flights
-        for seed in seeds
-        for flights in draw_batches(demonstrations, limits, torch.Generator().manual_seed(seed))
-    ]
-    num_steps = len(batches)
-    held_figures: dict[str, float] = {}
-    take: Callable[[Selection], Losses] = functools.partial(take_step, model, optimizer, demonstrations, config)
+    optimise(
+        model, demonstrations, recipe.imitation, folder / CHECKPOINT, name="imitation",
+        select_batch=lambda step, flights, sizes: select(demonstrations, flights, sizes=sizes),
+        take_step=lambda optimizer, selection: take_step(model, optimizer, demonstrations, recipe, selection),
+        report=lambda losses: {name: float(value) for name, value in losses.items()},
+        measure=None if dev_set is None else lambda: measure_imitation(model, dev_set, recipe),
+        rate_option="imitation.learning-rate", is_resumed=is_resumed, watch=watch,
+    )  # fmt: skip
+
+
+def uncompiled(agent: ImitatingAgent) -> ImitatingAgent:
+    """A copy that is not compiled: compiled for a batch of training, it would be compiled again for every flight."""
+    again = copy.deepcopy(agent)
+    again.model.eval()
+    again.model.frames_at_once = None
+    return again
+
+
+def oracle_lessons(demonstrations: Demonstrations, flights: Sequence[int]) -> list[Lesson]:
+    """The oracle's own flights with these numbers."""
+    first = demonstrations.first_frame.tolist()
+    pose, action = demonstrations.pose_world.cpu(), demonstrations.action.cpu()
+    spans = [(flight, slice(first[flight], first[flight + 1])) for flight in flights]
+    return [Lesson(flight, pose[span].clone(), action[span].clone()) for flight, span in spans]
+
+
+def _study(
+    model: InstructedModel,
+    lessons: Sequence[Lesson],
+    demonstrations: Demonstrations,
+    recipe: ImitationRecipe,
+    rate: float,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Mean losses of one pass over the lessons with a fresh optimizer (authors' code), at a share of its rate."""
+    config, packed = recipe.dagger, pack(lessons)
+    shown = flown_again(demonstrations, packed["flights"], packed["seen"], packed["wanted"], packed["lengths"])
+    optimizer = make_optimizer(
+        model, config.learning_rate, recipe.imitation.instruction_rate, config.weight_decay, shown.device
+    )
+    set_rate(optimizer, rate)
     model.train()
-    with own_stream() if is_recorded else nullcontext():
-        for step in range(done, num_steps):
-            selection = select(demonstrations, batches[step], sizes=limits if is_recorded else None)
-            set_rate(optimizer, rate_share(step, num_steps))
-            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # dropout, and the cells that are no goals
-            if is_recorded and step == done + STEPS_BEFORE_RECORDING:
-                take = record(take, selection)
-            losses = take(selection)
-            is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
-            if step % 20 == 0 or is_saved:
-                figures = {name: float(value) for name, value in losses.items()}
-                if not math.isfinite(figures["loss"]):
-                    raise blown_up(f"imitation, step {step}", f"the loss is {figures['loss']}", path)
-                watch(step, num_steps, figures | held_figures)
-            if held is not None and (step + 1) % config.measure_every == 0:
-                measured = measure_imitation(model, held, config)
-                held_figures = {f"dev_{name}": value for name, value in measured.items()}
-            if is_saved and not is_finite(model):
-                raise blown_up(f"imitation, step {step}", "a weight is not finite", path)
-            if is_saved:
-                save_training(path, model, optimizer, step + 1)
+    limits = batch_limits(shown, recipe.imitation.frames_per_batch)
+    steps = [
+        take_step(model, optimizer, shown, recipe, select(shown, flights))
+        for flights in draw_batches(shown, limits, generator)
+    ]
     model.eval()
+    return {name: float(torch.stack([losses[name] for losses in steps]).mean()) for name in steps[0]}
+
+
+def train_dagger(
+    agent: ImitatingAgent,
+    segments: Sequence[Segment],
+    demonstrations: Demonstrations,
+    recipe: ImitationRecipe,
+    folder: Path,
+    *,
+    is_resumed: bool = False,
+    watch: OnProgress = ignore_progress,
+) -> None:
+    """Continue the training of an agent's model by DAggerFM; checkpoints go to `folder`.
+
+    demonstrations: the oracle's flights over the segments, in their order. A flight is remembered as its poses; its
+    pictures are rendered again when needed.
+    """
+    if len(segments) != len(demonstrations):
+        raise ValueError(f"segments: got {len(segments)}, expected {len(demonstrations)}, one for each demonstration")
+    config, simulator = recipe.dagger, demonstrations.simulator.config
+
+    def observe(observation: Observation, memory: object) -> Tensor:
+        return observation.pose_world
+
+    def begin(generator: torch.Generator) -> tuple[list[Lesson], dict[str, float]]:
+        chosen = torch.randperm(len(segments), generator=generator)[: config.memory].tolist()
+        return oracle_lessons(demonstrations, chosen), {}
+
+    def fly_flights(flights: Sequence[int], oracle_share: float, generator: torch.Generator) -> list[Lesson]:
+        flying = uncompiled(agent)
+        return collect(
+            segments, flights, lambda demonstrated: flying, observe,
+            oracle_share=oracle_share, horizon=config.horizon, simulator=simulator, device=demonstrations.device,
+            generator=generator,
+        )  # fmt: skip
+
+    def study(lessons: list[Lesson], iteration: int, generator: torch.Generator) -> dict[str, float]:
+        rate = 0.5 * (1 + math.cos(math.pi * (iteration - 1) / config.num_iterations))
+        return _study(agent.model, lessons, demonstrations, recipe, rate, generator)
+
+    run_dagger(
+        agent.model, segments, config, folder / DAGGER_CHECKPOINT, name="DAggerFM", begin=begin,
+        fly_flights=fly_flights, study=study, seed_offset=DAGGER_SEED, is_resumed=is_resumed, watch=watch,
+    )  # fmt: skip
+
+
+def train_by_imitation(
+    corpus: Corpus,
+    agent_class: type[ImitatingAgent],
+    recipe: ImitationRecipe,
+    folder: Path,
+    *,
+    device: str | torch.device = "cpu",
+    is_resumed: bool = False,
+    watch: OnStageProgress = ignore_stage_progress,
+) -> ImitatingAgent:
+    """Train an agent on the training split; checkpoints and the agent go to `folder`."""
+    device, began = torch.device(device), time.perf_counter()
+    config, segments = recipe.imitation, corpus["train"]
+    texts = (segment.task.instruction for segment in segments)
+    vocabulary = Vocabulary.from_texts(texts, min_count=recipe.min_count)
+    alignment = align(segments, vocabulary)
+
+    def show(split: Split, count: int | None) -> Demonstrations:
+        demonstrations = [segment.demonstration for segment in corpus[split]][:count]
+        simulator = SimulatorConfig(camera=recipe.camera)
+        return demonstrate(demonstrations, vocabulary, alignment, plan_every=1, device=device, config=simulator)
+
+    shown = show("train", None)
+    dev_set = show("dev", config.measured_flights) if "dev" in corpus.splits else None
+    figures: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
+    torch.manual_seed(config.seed)
+    agent = agent_class.untrained(vocabulary, grid=recipe.grid, camera=recipe.camera)
+    model = agent.model.to(device)
+    if device.type == "cuda":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        limits = batch_limits(shown, config.frames_per_batch)
+        model.compile_for(limits.frames, limits.predictions)
+    began = time.perf_counter()
+    if model.heads is not None and not (is_resumed and (folder / CHECKPOINT).exists()):
+        words = Stage1Config(word_steps=config.word_steps, seed=config.seed)
+        model.train()  # making the policy has put it into evaluation mode
+        learn_words(model, shown, words, watch=stage_progress(watch, "words"))
+    imitate(
+        model, shown, recipe, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "imitation")
+    )
+    figures["imitation_s"] = time.perf_counter() - began
+    began = time.perf_counter()
+    train_dagger(agent, segments, shown, recipe, folder, is_resumed=is_resumed, watch=stage_progress(watch, "DAggerFM"))
+    figures["dagger_s"] = time.perf_counter() - began
+    if dev_set is not None:
+        figures["dev"] = measure_imitation(model, dev_set, recipe)
+    figures |= peak_memory(device)
+    agent = uncompiled(agent)
+    origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(segments), **figures}
+    write_json(folder / "training.json", origin)
+    save_agent(agent, folder / "agent.safetensors", origin)
+    return agent

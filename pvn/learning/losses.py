@@ -11,8 +11,7 @@ from torch.nn import functional
 from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
 from pvn.learning.targets import target_distributions
-from pvn.model.gsmn import Decision
-from pvn.model.mapping import AuxiliaryHeads
+from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
 from pvn.model.visitation import GOAL, TRAJECTORY, Visitation
 
 
@@ -23,12 +22,12 @@ class LossConfig:
     sigma_cells: float = 0.6
     """Width of the targets' Gaussians, in cells."""
     landmark_weight: float = 1.0
-    """Of naming the landmarks in view from the semantic map (paper: lambda_percept)."""
+    """Weight of classifying visible landmarks from the semantic map (paper: lambda_percept)."""
     grounded_weight: float = 1.0
-    """Of telling from the grounding map whether a landmark in view is mentioned (paper: lambda_ground)."""
+    """Weight of telling from the grounding map whether a visible landmark is mentioned (paper: lambda_ground)."""
     mentioned_weight: float = 0.25
-    """Of telling from the embedding which classes are mentioned, summed over the classes (paper: lambda_lang). The
-    authors' code takes the mean of the classes, which is too weak to be heard beside the divergences (docs/log.md)."""
+    """Weight of telling from the embedding which classes are mentioned, summed over classes (paper: lambda_lang). The
+    authors' code takes the mean over classes, which is too weak beside the divergences (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,12 @@ class AuxiliaryLosses:
     mentioned: Tensor
     """Summed over the classes, too."""
     num_visible: Tensor
-    """Predictions with a landmark in view."""
+    """Predictions with a visible landmark."""
 
 
 @dataclass(frozen=True)
-class Losses:
-    """Sums over predictions and what they are summed over, so that parts of a batch can be added."""
+class LossSums:
+    """Sums over predictions, and how many there are, so that parts of a batch can be added."""
 
     trajectory: Tensor
     goal: Tensor
@@ -56,11 +55,11 @@ class Losses:
     """Predictions whose most likely goal cell is within 5 m of the goal."""
     num_predictions: Tensor
     num_visible: Tensor
-    """Predictions with a landmark in view."""
+    """Predictions with a visible landmark."""
 
 
 def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
-    """Divergence (Q,) of predictions (Q, S, S) from targets (Q, S, S)."""
+    """KL divergences (Q,) of predictions (Q, S, S), as logarithms, from targets (Q, S, S)."""
     return (torch.xlogy(target, target) - target * log_probability).sum(dim=(1, 2))
 
 
@@ -71,10 +70,8 @@ def _goal_hits(target: Tensor, log_probability: Tensor, grid: MapGrid) -> Tensor
     return torch.hypot((rows[0] - rows[1]).float(), (columns[0] - columns[1]).float()) * grid.cell < 5.0
 
 
-def auxiliary_losses(
-    predicted: Visitation | Decision, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid
-) -> AuxiliaryLosses:
-    """What the semantic map, the grounding map and the embedding do not tell of what they should."""
+def auxiliary_losses(maps: GroundedMaps, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid) -> AuxiliaryLosses:
+    """Auxiliary losses of semantic maps, grounding maps and embeddings of instructions."""
     flight = batch.frames.flight
     # The landmarks' cells on the maps.
     cells = grid.cells(batch.landmark_map)[flight].round().long()  # (Q, 32, 2)
@@ -82,17 +79,17 @@ def auxiliary_losses(
     is_seen = batch.is_visible & is_on_map & (batch.landmark_class[flight] >= 0) & batch.is_counted[:, None]
     cells = cells.clamp(0, grid.size - 1)
     query = torch.arange(len(flight), device=flight.device)[:, None]
-    share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over what is in view
-    semantic = predicted.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
+    share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over visible landmarks
+    semantic = maps.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
     named = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
-    grounding = predicted.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
+    grounding = maps.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
     is_meant = batch.mentioned[flight].gather(1, kind).float()
     told = functional.binary_cross_entropy_with_logits(
         heads.grounded(grounding.float())[..., 0], is_meant, reduction="none"
     )
     said = functional.binary_cross_entropy_with_logits(
-        heads.mentioned(predicted.embedding.float()), batch.mentioned[flight].float(), reduction="none"
+        heads.mentioned(maps.embedding.float()), batch.mentioned[flight].float(), reduction="none"
     )
     return AuxiliaryLosses(
         landmark=(named.view_as(share) * share).sum(),
@@ -104,13 +101,13 @@ def auxiliary_losses(
 
 def stage1_losses(
     visitation: Visitation, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid, config: LossConfig
-) -> Losses:
+) -> LossSums:
     """The losses of predictions for a batch."""
     target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells)[batch.frames.flight]
     log_probability = visitation.log_probability
-    auxiliary = auxiliary_losses(visitation, batch, heads, grid)
+    auxiliary = auxiliary_losses(visitation.maps, batch, heads, grid)
     counted = batch.is_counted.float()
-    return Losses(
+    return LossSums(
         trajectory=(counted * _divergence(target[:, TRAJECTORY], log_probability[:, TRAJECTORY])).sum(),
         goal=(counted * _divergence(target[:, GOAL], log_probability[:, GOAL])).sum(),
         landmark=auxiliary.landmark,
@@ -122,7 +119,7 @@ def stage1_losses(
     )
 
 
-def objective(losses: Losses, config: LossConfig, num_predictions: Tensor, num_visible: Tensor) -> Tensor:
+def objective(losses: LossSums, config: LossConfig, num_predictions: Tensor, num_visible: Tensor) -> Tensor:
     """The loss of a part of a batch that has num_predictions and num_visible in all its parts together."""
     visible = num_visible.clamp(min=1)
     return (

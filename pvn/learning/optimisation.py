@@ -1,49 +1,107 @@
-"""Steps of gradient descent, whatever is learned: their rates, their precision, their recording, their checkpoints."""
+"""The one loop of gradient descent: learning rates, precision, recorded steps, measurements, checkpoints."""
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from pvn.learning import parallel
 from pvn.learning.checkpoint import load_optimizer, load_weights, optimizer_tensors, read_tensors, write_tensors
-from pvn.learning.demonstrations import Selection
+from pvn.learning.demonstrations import Demonstrations, Selection, Sizes, batch_limits, draw_batches
+from pvn.model.mapping import InstructedModel
 
 STEPS_BEFORE_RECORDING = 5
-"""Steps taken one launch at a time, in which everything is compiled, before a GPU's step is recorded."""
+"""Steps launched kernel by kernel, in which everything is compiled, before a GPU's step is recorded as a graph."""
 
+OnProgress = Callable[[int, int, dict[str, float]], None]
+"""Called now and then with a step's number, the number of steps, and figures by name."""
 Result = TypeVar("Result")
 
 
+def ignore_progress(step: int, num_steps: int, figures: dict[str, float]) -> None:
+    """Do nothing."""
+
+
+OnStageProgress = Callable[[str, int, int, dict[str, float]], None]
+"""The same with the name of the stage before it."""
+
+
+def ignore_stage_progress(stage: str, step: int, num_steps: int, figures: dict[str, float]) -> None:
+    """Do nothing."""
+
+
+def stage_progress(watch: OnStageProgress, stage: str) -> OnProgress:
+    """Reports progress of one stage."""
+    return lambda step, num_steps, figures: watch(stage, step, num_steps, figures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisationConfig:
+    """How a network is trained on demonstrations."""
+
+    num_epochs: int = 40
+    """Passes over the training segments."""
+    frames_per_batch: int = 512
+    """Pictures in a step; about 60 segments of every second picture. The authors take one segment."""
+    learning_rate: float = 3e-3
+    """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
+    instruction_rate: float = 1.5
+    """The instruction encoder's learning rate as a multiple of the others'."""
+    weight_decay: float = 1e-6
+    """Paper."""
+    max_gradient_norm: float = 5.0
+    save_every: int = 500
+    """Steps between checkpoints."""
+    measure_every: int = 1000
+    """Steps between measurements on the dev split."""
+    measured_flights: int = 300
+    """Flights of the dev split that are measured."""
+    seed: int = 0
+
+
 def rate_share(step: int, num_steps: int) -> float:
-    """The learning rate at a step as a share of the highest: it rises over a tenth of the steps, then falls."""
+    """The learning rate at a step as a share of the highest: linear warm-up over a tenth of the steps, then cosine."""
     warm = max(num_steps // 10, 1)
     if step < warm:
         return (step + 1) / warm
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(num_steps - warm, 1)))
 
 
-def make_optimizer(
-    model: nn.Module, learning_rate: float, instruction_rate: float, weight_decay: float, device: torch.device
-) -> torch.optim.Optimizer:
-    """Two groups, the instruction encoder's and the others', in the order of `parameter_names`.
-
-    instruction_rate: the instruction encoder's learning rate, in those of the others.
-    """
+def _instruction_first(model: InstructedModel) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, nn.Parameter]]]:
+    """Named parameters of the instruction encoder, and all others."""
+    encoder = {id(parameter) for parameter in model.instruction.parameters()}
     named = list(model.named_parameters())
-    words = [parameter for name, parameter in named if name.startswith("instruction.")]
-    others = [parameter for name, parameter in named if not name.startswith("instruction.")]
+    words = [(name, parameter) for name, parameter in named if id(parameter) in encoder]
+    return words, [(name, parameter) for name, parameter in named if id(parameter) not in encoder]
+
+
+def make_optimizer(
+    model: InstructedModel, learning_rate: float, instruction_rate: float, weight_decay: float, device: torch.device
+) -> torch.optim.Optimizer:
+    """Two groups, the instruction encoder's parameters and all others, in the order of `parameter_names`.
+
+    instruction_rate: the instruction encoder's learning rate as a multiple of the others'.
+    """
     # On a GPU the rates are tensors, which a recorded step reads anew each time.
     is_cuda = device.type == "cuda"
     groups = [
-        {"params": group, "lr": torch.zeros((), device=device) if is_cuda else 0.0, "highest": rate}
-        for group, rate in ((words, learning_rate * instruction_rate), (others, learning_rate))
+        {
+            "params": [parameter for _, parameter in group],
+            "lr": torch.zeros((), device=device) if is_cuda else 0.0,
+            "highest": rate,
+        }
+        for group, rate in zip(
+            _instruction_first(model), (learning_rate * instruction_rate, learning_rate), strict=True
+        )
     ]
     return torch.optim.AdamW(groups, weight_decay=weight_decay, fused=is_cuda, capturable=is_cuda)
 
@@ -57,14 +115,13 @@ def set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:
             group["lr"] = group["highest"] * share
 
 
-def parameter_names(model: nn.Module) -> list[str]:
+def parameter_names(model: InstructedModel) -> list[str]:
     """Names of the parameters in the optimizer's order."""
-    names = [name for name, _ in model.named_parameters()]
-    return sorted(names, key=lambda name: not name.startswith("instruction."))
+    return [name for group in _instruction_first(model) for name, _ in group]
 
 
 def precision(device: torch.device) -> Any:
-    """The context in which networks run in training."""
+    """The precision in which networks run in training, as a context."""
     # Without the cache of cast weights: a recorded step must cast them itself each time.
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
 
@@ -96,7 +153,7 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
 
 
 def peak_memory(device: torch.device) -> dict[str, float]:
-    """The most memory this process has held so far, GiB: the host's (not told on Windows), and on a GPU the GPU's."""
+    """The most memory this process has held so far, GiB: on the host (except on Windows), and on the GPU if used."""
     peak = {}
     if sys.platform != "win32":
         import resource
@@ -108,29 +165,84 @@ def peak_memory(device: torch.device) -> dict[str, float]:
     return peak
 
 
-def blown_up(when: str, what: str, path: Path) -> FloatingPointError:
-    """The error of a run whose numbers are none any more; its last checkpoint is in `path`."""
+def diverged(when: str, what: str, path: Path, rate_option: str) -> FloatingPointError:
+    """The error of a run whose loss or weights became NaN or infinite; its last checkpoint is in `path`."""
     return FloatingPointError(
-        f"{when}: {what}; the last good checkpoint is {path}; resume, and if it happens again lower the learning rate "
-        "in pvn/learning/presets.py"
+        f"{when}: {what}; the last good checkpoint is {path}; resume, and if it happens again start over with a lower "
+        f"learning rate (--{rate_option})"
     )
 
 
 def is_finite(model: nn.Module) -> bool:
-    """Whether every weight is a number."""
+    """Whether all weights are finite."""
     return all(bool(parameter.isfinite().all()) for parameter in model.parameters())
 
 
-def save_training(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+def save_training(path: Path, model: InstructedModel, optimizer: torch.optim.Optimizer, done: int) -> None:
     """Write what a resumed run needs."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     averages = optimizer_tensors(optimizer, parameter_names(model))
     write_tensors(path, tensors | averages | {"done": torch.tensor(done)})
 
 
-def load_training(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def load_training(path: Path, model: InstructedModel, optimizer: torch.optim.Optimizer) -> int:
     """Put back what was saved; the number of steps that were done."""
     tensors = read_tensors(path)
     load_weights(model, {name[6:]: value for name, value in tensors.items() if name.startswith("model.")}, path)
     load_optimizer(optimizer, parameter_names(model), tensors)
     return int(tensors["done"])
+
+
+def optimise(
+    model: InstructedModel,
+    demonstrations: Demonstrations,
+    config: OptimisationConfig,
+    path: Path,
+    *,
+    name: str,
+    select_batch: Callable[[int, Tensor, Sizes | None], Selection],
+    take_step: Callable[[torch.optim.Optimizer, Selection], Result],
+    report: Callable[[Result], dict[str, float]],
+    measure: Callable[[], dict[str, float]] | None = None,
+    rate_option: str = "learning-rate",
+    is_resumed: bool = False,
+    watch: OnProgress = ignore_progress,
+) -> None:
+    """Train a model on demonstrations; checkpoints go to `path`.
+
+    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step descends
+    on it; report gives figures of a step's result, the loss among them; measure gives figures on the dev split.
+
+    Every step depends on the seed and its number alone, so a resumed run takes the same steps.
+    """
+    device = demonstrations.device
+    is_recorded = device.type == "cuda" and parallel.num_processes() == 1
+    optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, device)
+    done = load_training(path, model, optimizer) if is_resumed and path.exists() else 0
+    limits = batch_limits(demonstrations, config.frames_per_batch)
+    epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
+    batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
+    num_steps, measured = len(batches), dict[str, float]()
+    take: Callable[[Selection], Result] = functools.partial(take_step, optimizer)
+    model.train()
+    with own_stream() if is_recorded else nullcontext():
+        for step in range(done, num_steps):
+            selection = select_batch(step, batches[step], limits if is_recorded else None)
+            set_rate(optimizer, rate_share(step, num_steps))
+            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # of dropout and whatever else is random
+            if is_recorded and step == done + STEPS_BEFORE_RECORDING:
+                take = record(take, selection)
+            result = take(selection)
+            if measure is not None and (step + 1) % config.measure_every == 0:
+                measured = {f"dev_{what}": value for what, value in measure().items()}
+            is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
+            if step % 20 == 0 or is_saved:
+                figures = report(result)
+                if not math.isfinite(figures["loss"]):
+                    raise diverged(f"{name}, step {step}", f"the loss is {figures['loss']}", path, rate_option)
+                watch(step, num_steps, figures | measured)
+            if is_saved and not is_finite(model):
+                raise diverged(f"{name}, step {step}", "a weight is not finite", path, rate_option)
+            if is_saved and parallel.rank() == 0:
+                save_training(path, model, optimizer, step + 1)
+    model.eval()

@@ -1,26 +1,38 @@
-"""Complete recipes: the paper's, and a small one that shows within minutes that everything works."""
+"""Presets: complete recipes, the paper's and a small one, with what a system changes in them; and how it is trained."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
 
+import torch
+
+from pvn.corpus.segments import Corpus
 from pvn.geometry import Camera, MapGrid
-from pvn.learning.baselines import Baseline
-from pvn.learning.imitation import ImitationConfig
+from pvn.learning.dagger import DaggerConfig
+from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRecipe, train_by_imitation
+from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe
+from pvn.learning.training import Recipe, Stage, train
+from pvn.model.agent import LearnedAgent
+from pvn.systems import System
+
+Preset = Literal["paper", "smoke"]
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
 
 
 def paper() -> Recipe:
-    """The paper's agent: its losses, its DAggerFM, its sizes; batched for speed."""
+    """The paper's agent: its losses, its DAggerFM, its sizes; batched for speed. These are the recipes' defaults."""
     return Recipe(name="paper")
 
 
 def smoke() -> Recipe:
     """A few minutes on two CPU cores, on a few thousand segments; beats the trivial baselines, and that is all.
 
-    Pictures of half the size, maps of half the cells, and a prediction at every second chance.
+    Pictures of half the size, maps of half the cells, and fewer pictures a flight.
     """
     return Recipe(
         name="smoke",
@@ -35,49 +47,63 @@ def smoke() -> Recipe:
     )  # fmt: skip
 
 
-def no_aux(recipe: Recipe) -> Recipe:
-    """Without auxiliary losses (paper: PVN no aux)."""
-    losses = replace(recipe.stage1.losses, landmark_weight=0.0, grounded_weight=0.0, mentioned_weight=0.0)
-    return replace(recipe, name=f"{recipe.name}, no aux", stage1=replace(recipe.stage1, losses=losses, word_steps=0))
+def paper_imitation() -> ImitationRecipe:
+    """The baselines' training: PVN's segments, as many pictures as PVN sees, and its DAggerFM."""
+    return ImitationRecipe(name="paper")
 
 
-def no_goal(recipe: Recipe) -> Recipe:
-    """Flown by the trajectory's distribution alone (paper: PVN no d^g)."""
-    return replace(recipe, name=f"{recipe.name}, no goal", execution=replace(recipe.execution, uses_goal=False))
-
-
-def no_dagger(recipe: Recipe) -> Recipe:
-    """The second stage learns from the oracle's flights alone (paper: PVN no DAgger), all of them."""
-    stage2 = replace(recipe.stage2, num_iterations=0, pretrain_flights=5 * recipe.stage2.pretrain_flights)
-    return replace(recipe, name=f"{recipe.name}, no DAgger", stage2=stage2)
-
-
-def no_instruction(recipe: Recipe) -> Recipe:
-    """Nothing is read (paper: PVN no u); what it would have said is not asked for either."""
-    losses = replace(recipe.stage1.losses, grounded_weight=0.0, mentioned_weight=0.0)
-    stage1 = replace(recipe.stage1, losses=losses, word_steps=0)
-    return replace(recipe, name=f"{recipe.name}, no instruction", stage1=stage1, uses_instruction=False)
-
-
-def full_observation(recipe: Recipe) -> Recipe:
-    """The field is seen from above, once a flight (paper: PVN full obs); batches are of as many flights."""
-    stage1 = replace(recipe.stage1, frames_per_batch=max(recipe.stage1.frames_per_batch // 8, 8))
-    return replace(recipe, name=f"{recipe.name}, full observation", stage1=stage1, overhead_px=2 * recipe.camera.width)
-
-
-def paper_baseline(system: Baseline) -> ImitationConfig:
-    """GSMN's and Chaplot's training: PVN's segments, as many pictures as PVN sees, and its DAggerFM.
-
-    DAggerFM's rates are those of three tried that flew best (docs/baselines.md).
-    """
-    return ImitationConfig(dagger_learning_rate=1e-3 if system == "gsmn" else 3e-4)
-
-
-def smoke_baseline(system: Baseline) -> ImitationConfig:
-    """The same beside the smoke recipe; Chaplot's convolutions need pictures larger than its."""
+def smoke_imitation() -> ImitationRecipe:
+    """The same beside the smoke recipe."""
     recipe = smoke()
-    return ImitationConfig(
-        num_epochs=1, word_steps=300, frames_per_batch=96, num_iterations=5, num_environments=3, memory=30,
-        save_every=50, measure_every=200, measured_flights=24, grid=recipe.grid,
-        camera=recipe.camera if system == "gsmn" else Camera(width=96, height=54), min_count=recipe.min_count,
+    return ImitationRecipe(
+        name="smoke",
+        imitation=ImitationConfig(
+            num_epochs=1, word_steps=300, frames_per_batch=96, save_every=50, measure_every=200, measured_flights=24,
+        ),
+        dagger=DaggerConfig(num_iterations=5, num_environments=3, memory=30, learning_rate=3e-4),
+        grid=recipe.grid, camera=recipe.camera, min_count=recipe.min_count,
     )  # fmt: skip
+
+
+def with_changes(recipe: AnyRecipe, changes: Mapping[str, Any]) -> AnyRecipe:
+    """The recipe with other values, by dotted field name: {"stage1.num_epochs": 8}."""
+
+    def changed(part: Any, path: list[str], value: Any) -> Any:
+        if not is_dataclass(part) or path[0] not in part.__dataclass_fields__:
+            raise ValueError(f"recipe: got a change of {path[0]!r} in {type(part).__name__}, which has no such field")
+        inner = value if len(path) == 1 else changed(getattr(part, path[0]), path[1:], value)
+        return replace(cast(Any, part), **{path[0]: inner})
+
+    for name, value in changes.items():
+        recipe = changed(recipe, name.split("."), value)
+    return recipe
+
+
+def recipe_for(system: System, preset: Preset) -> Recipe | ImitationRecipe:
+    """The recipe of a preset with the system's changes."""
+    if system.training == "two stages":
+        recipe = paper() if preset == "paper" else smoke()
+        return with_changes(recipe, system.recipe_changes(recipe))
+    if system.training == "imitation":
+        baseline = paper_imitation() if preset == "paper" else smoke_imitation()
+        return with_changes(baseline, system.recipe_changes(baseline))
+    raise ValueError(f"agent: got {system.name}, which is not trained, expected one that is, such as pvn")
+
+
+def train_system(
+    corpus: Corpus,
+    system: System,
+    recipe: Recipe | ImitationRecipe,
+    folder: Path,
+    *,
+    stage: Stage = "all",
+    device: str | torch.device = "cpu",
+    is_resumed: bool = False,
+    watch: OnStageProgress = ignore_stage_progress,
+) -> LearnedAgent:
+    """Train a system of the table; checkpoints and the agent go to `folder`."""
+    if isinstance(recipe, Recipe):
+        return train(corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch)
+    assert system.agent_class is not None
+    agent_class = cast(type[ImitatingAgent], system.agent_class())
+    return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)

@@ -1,10 +1,9 @@
-"""From a corpus to an agent: vocabulary, alignment, both stages, and what is written on the way."""
+"""From a corpus to PVN: vocabulary, alignment, both stages, and the files written on the way."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +18,8 @@ from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
-from pvn.learning.optimisation import peak_memory
-from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure, train_stage1
+from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress, peak_memory, stage_progress
+from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
@@ -28,12 +27,11 @@ from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.simulator.simulator import SimulatorConfig
 
 Stage = Literal["1", "2", "all"]
-Watch = Callable[[str, int, int, dict[str, float]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything an agent's training depends on, beside the corpus."""
+    """Everything PVN's training depends on, beside the corpus; the defaults are the paper preset's."""
 
     name: str
     stage1: Stage1Config = Stage1Config()
@@ -49,12 +47,12 @@ class Recipe:
     min_count: int = 10
     """Occurrences from which a word outside the dictionary is a term (authors' code)."""
 
+    def with_seed(self, seed: int) -> Recipe:
+        """The same recipe with another seed throughout."""
+        return replace(self, stage1=replace(self.stage1, seed=seed), stage2=replace(self.stage2, seed=seed))
 
-def _watched(watch: Watch, what: str) -> Callable[[int, int, dict[str, float]], None]:
-    return lambda step, num_steps, figures: watch(what, step, num_steps, figures)
 
-
-def _train_first(
+def _train_stage1(
     model: VisitationModel,
     corpus: Corpus,
     vocabulary: Vocabulary,
@@ -62,39 +60,41 @@ def _train_first(
     folder: Path,
     device: torch.device,
     is_resumed: bool,
-    watch: Watch,
+    watch: OnStageProgress,
 ) -> dict[str, Any]:
     """Train stage 1; how long each part took, and how well it predicts on the dev split."""
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
 
     def show(split: Split, count: int | None, frame_every: int) -> Demonstrations:
-        tasks = [segment.task for segment in corpus[split]][:count]
+        demonstrations = [segment.demonstration for segment in corpus[split]][:count]
         return demonstrate(
-            tasks, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
+            demonstrations, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
             config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
     shown = show("train", None, config.frame_every)
-    held = show("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
+    dev_set = show("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
     spent = {"demonstrations_s": time.perf_counter() - began}
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         limits = batch_limits(shown, config.frames_per_batch)
-        # A process's part of a batch is now a little larger, now a little smaller.
+        # A process's part of a batch varies a little in size.
         slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
         model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
-        learn_words(model, shown, config, watch=_watched(watch, "words"))
+        learn_words(model, shown, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    train_stage1(model, shown, config, folder, held=held, is_resumed=is_resumed, watch=_watched(watch, "stage 1"))
+    train_stage1(
+        model, shown, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
+    )
     spent["stage1_s"] = time.perf_counter() - began
     figures: dict[str, Any] = dict(spent)
-    if held is not None:
-        figures["dev"] = measure(model, held, config)
+    if dev_set is not None:
+        figures["dev"] = measure_stage1(model, dev_set, config)
     figures |= peak_memory(device)
     return figures
 
@@ -107,9 +107,9 @@ def train(
     stage: Stage = "all",
     device: str | torch.device = "cpu",
     is_resumed: bool = False,
-    watch: Watch = lambda what, step, num_steps, figures: None,
+    watch: OnStageProgress = ignore_stage_progress,
 ) -> PVN:
-    """Train on the training split; checkpoints and weights go to `folder`, and the agent once both stages are there."""
+    """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
     device = torch.device(device)
     vocabulary = Vocabulary.from_texts(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
@@ -125,17 +125,17 @@ def train(
     figures: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
     if stage in ("1", "all"):
-        figures |= _train_first(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
+        figures |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
         if parallel.rank() == 0:
             write_tensors(first, model.state_dict())
     elif first.exists():
         load_weights(model, read_tensors(first), first)
     if stage in ("2", "all"):
         began = time.perf_counter()
-        if parallel.rank() == 0:  # a minute on one core: more would only wait for each other
+        if parallel.rank() == 0:  # a minute on one core; more processes would only wait for each other
             train_stage2(
                 pilot, corpus["train"], recipe.stage2, folder, device=device, is_resumed=is_resumed,
-                watch=_watched(watch, "stage 2"),
+                watch=stage_progress(watch, "stage 2"),
             )  # fmt: skip
             write_tensors(second, pilot.state_dict())
         figures["stage2_s"] = time.perf_counter() - began
@@ -145,6 +145,6 @@ def train(
     if parallel.rank() == 0:
         origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **figures}
         write_json(folder / "training.json", origin)
-        if first.exists() and second.exists():  # half an agent would fly, and badly
+        if first.exists() and second.exists():  # an agent with one trained stage would fly, and badly
             save_agent(agent, folder / "agent.safetensors", origin)
     return agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -55,6 +55,15 @@ class Agent(Policy, Protocol):
 
     def stop_probability(self, memory: Any) -> Tensor | None:
         """(B,): its own estimate, at the last step, that this is the place to stop; None if it makes none."""
+
+
+Config = TypeVar("Config")
+
+
+def config_from_json(kind: type[Config], content: Mapping[str, Any]) -> Config:
+    """A configuration from the JSON of its fields, grid and camera included."""
+    nested = {"grid": MapGrid, "camera": Camera}
+    return kind(**{name: nested[name](**value) if name in nested else value for name, value in content.items()})
 
 
 class LearnedAgent(Agent, Protocol):

@@ -1,25 +1,28 @@
-"""Chaplot, a baseline: gated attention (Chaplot et al., 2018), with velocities for actions.
+"""Chaplot, a baseline: gated attention (Chaplot et al., 2018), with velocities as actions.
 
-Three convolutions see, the instruction gates their channels, a recurrent network remembers, and the number of the step
+The instruction gates the channels of three convolutions, a recurrent network remembers, and the number of the step
 helps to decide. There is no map and no pose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Camera
+from pvn.geometry import Camera, MapGrid
+from pvn.model.agent import AgentMaps, config_from_json
+from pvn.model.decision import Decision
+from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
-from pvn.model.mapping import Frames, in_chunks
-from pvn.model.pvn import to_action
+from pvn.model.mapping import Frames, InstructedModel, in_chunks
 from pvn.model.resnet import laid_out, normalised
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))
@@ -45,7 +48,7 @@ class ChaplotConfig:
     num_times: int = 220
     """Step numbers that have an embedding of their own; later steps share the last one (authors' code)."""
     stop_threshold: float = 0.5
-    """The drone stops where its chance to stop is above this (authors' code)."""
+    """The drone stops where its stop probability is above this (authors' code)."""
     camera: Camera = Camera()
 
     @property
@@ -74,8 +77,8 @@ class PictureEncoder(nn.Module):
         return value
 
 
-class ChaplotModel(nn.Module):
-    """The networks. They keep nothing between calls: memory goes in and comes out."""
+class ChaplotModel(InstructedModel):
+    """The networks. Memory is passed in and returned."""
 
     def __init__(self, config: ChaplotConfig) -> None:
         super().__init__()
@@ -90,10 +93,10 @@ class ChaplotModel(nn.Module):
         for part in (*self.encoder.layers, self.gate, self.joined, self.lstm, self.output):
             for name, parameter in part.named_parameters():
                 nn.init.zeros_(parameter) if "bias" in name else nn.init.xavier_uniform_(parameter)
-        self.frames_at_once: int | None = None
+        self.heads = None
 
-    def compile_for(self, frames_at_once: int) -> None:
-        """Compile the image encoder for batches of this size; larger and smaller ones are cut and filled up."""
+    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
+        """Compile the image encoder for batches of this size; larger and smaller ones are split and padded."""
         self.frames_at_once = frames_at_once
         self.encoder.compile(dynamic=False)
 
@@ -102,7 +105,7 @@ class ChaplotModel(nn.Module):
         seen = in_chunks(self.encoder, self.frames_at_once, image)
         return functional.relu(self.joined((seen * gate[:, :, None, None]).flatten(1)))
 
-    def listen(self, tokens: Tensor) -> Tensor:
+    def gate_channels(self, tokens: Tensor) -> Tensor:
         """Gates (B, 64), 0 to 1, of instructions of word ids (B, N)."""
         return torch.sigmoid(self.gate(self.instruction(tokens)))
 
@@ -111,20 +114,17 @@ class ChaplotModel(nn.Module):
         time = self.time(step.clamp(max=self.config.num_times - 1))
         return self.output(torch.cat([state, time.to(state.dtype)], -1)).float()
 
-    def forward(self, frames: Frames, tokens: Tensor, longest: int) -> Tensor:
-        """Outputs (K, 3): forward speed and yaw rate, as shares of the greatest, and stop's log-odds, at every frame.
-
-        Whole flights, every step of them, of at most `longest` frames, with instructions of word ids (B, N).
-        """
-        num_flights, num_frames = len(frames.origin), len(frames.image)
+    def forward(self, frames: Frames, tokens: Tensor) -> Decision:
+        """What to do at every frame of whole flights with instructions of word ids (B, N)."""
+        num_flights, num_frames, longest = len(frames.origin), len(frames.image), frames.longest
         flight = frames.of_flights(torch.arange(num_flights, device=tokens.device))  # (K,)
         step = torch.arange(num_frames, device=tokens.device) - frames.first_frame[flight]
-        # Frames that fill a batch up belong to a flight that is none and may be longer; they share its last step.
+        # Padding frames belong to a padding flight, which may be longer; they share its last step.
         step = step.clamp(max=longest - 1)
-        seen = self.attend(frames.image, self.listen(tokens)[flight])
+        seen = self.attend(frames.image, self.gate_channels(tokens)[flight])
         side_by_side = seen.new_zeros((num_flights, longest, seen.shape[-1])).index_put((flight, step), seen)
         states, _ = self.lstm(side_by_side)  # (B, longest, hidden); what follows a flight's end changes nothing
-        return self.decide(states[flight, step], step)
+        return Decision(self.decide(states[flight, step], step))
 
 
 @dataclass(frozen=True)
@@ -143,19 +143,36 @@ class ChaplotMemory:
 
 
 class Chaplot:
-    """A policy made of trained networks."""
+    """A policy made of the trained networks."""
+
+    plan_every, grid = 1, None
 
     def __init__(
         self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
         self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
 
+    @classmethod
+    def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
+        """An agent before training; it has no maps."""
+        return cls(ChaplotModel(ChaplotConfig(num_words=len(vocabulary), camera=camera)), vocabulary)
+
+    @property
+    def camera(self) -> Camera:
+        """The camera it was trained with."""
+        return self.model.config.camera
+
+    @property
+    def stop_threshold(self) -> float:
+        """It stops where its stop probability is above this."""
+        return self.model.config.stop_threshold
+
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> ChaplotMemory:
-        """Read the instructions; nothing is seen yet."""
+        """Read the instructions."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         nothing = torch.zeros((1, len(tasks), self.model.config.hidden), device=device)
-        return ChaplotMemory(gate=self.model.listen(tokens), state=nothing, cell=nothing, output=None, step=0)
+        return ChaplotMemory(gate=self.model.gate_channels(tokens), state=nothing, cell=nothing, output=None, step=0)
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: ChaplotMemory) -> tuple[Tensor, ChaplotMemory]:
@@ -165,5 +182,27 @@ class Chaplot:
         # The authors' code counts two for each step of a flight, one in training; here it is one in both.
         step = torch.full((len(seen),), memory.step, device=seen.device)
         output = self.model.decide(states[:, 0], step)
-        action = to_action(output, self.model.config.stop_threshold, self.simulator)
+        action = to_action(output, self.stop_threshold, self.simulator)
         return action, replace(memory, state=state, cell=cell, output=output, step=memory.step + 1)
+
+    def maps(self, memory: ChaplotMemory) -> AgentMaps | None:
+        """None: it has no maps."""
+        return None
+
+    def stop_probability(self, memory: ChaplotMemory) -> Tensor | None:
+        """(B,): at the last step."""
+        return None if memory.output is None else memory.output[:, STOP].sigmoid()
+
+    @property
+    def networks(self) -> dict[str, nn.Module]:
+        """The one model."""
+        return {"model": self.model}
+
+    def describe(self) -> dict[str, Any]:
+        """Its sizes."""
+        return {"system": "chaplot", "model": asdict(self.model.config)}
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained Chaplot of the described sizes."""
+        return cls(ChaplotModel(config_from_json(ChaplotConfig, description["model"])), vocabulary)

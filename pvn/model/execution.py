@@ -1,4 +1,4 @@
-"""Stage 2: from the two distributions, as they lie around the drone, to a velocity or a stop."""
+"""Stage 2: from the two distributions around the drone to a velocity or a stop."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from pvn.geometry import MapGrid
 from pvn.model.mapping import look_around
+from pvn.simulator.simulator import STOP, SimulatorConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,15 +18,15 @@ class ExecutionConfig:
     """Sizes of stage 2."""
 
     crop: int = 12
-    """Cells along an edge of what the drone sees of the distributions (paper: K)."""
+    """Cells along an edge of the crop around the drone (paper: K)."""
     hidden: int = 32
     """Size of the hidden layer (authors' code)."""
     dropout: float = 0.5
-    """Share of inputs left out in training (authors' code)."""
+    """Share of inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.07
-    """The drone stops where its chance to stop is above this (paper: kappa)."""
+    """The drone stops where its stop probability is above this (paper: kappa)."""
     uses_goal: bool = True
-    """Whether the goal's distribution is seen; without it: the paper's "no d^g"."""
+    """Whether the goal distribution is an input; without it: the paper's "no d^g"."""
     grid: MapGrid = MapGrid()
 
 
@@ -39,8 +40,16 @@ def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) 
     return look_around(probability, pose_map, own, config.grid)
 
 
+def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig) -> Tensor:
+    """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3): shares of the largest, and log-odds."""
+    speed = output[:, 0].clamp(0, 1) * simulator.max_speed
+    turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
+    stop = output[:, STOP].sigmoid() > stop_threshold
+    return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)
+
+
 class ExecutionModel(nn.Module):
-    """A network of one hidden layer; its inputs also go straight to its outputs."""
+    """A network of one hidden layer, with a skip connection from its inputs to its outputs."""
 
     def __init__(self, config: ExecutionConfig) -> None:
         super().__init__()
@@ -53,7 +62,7 @@ class ExecutionModel(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, cropped: Tensor) -> Tensor:
-        """Forward speed, yaw rate, as shares of the greatest, and stop's log-odds (B, 3), from (B, 2, crop, crop)."""
+        """Forward speed and yaw rate as shares of the largest, and log-odds of stop (B, 3), from (B, 2, crop, crop)."""
         if not self.config.uses_goal:
             cropped = torch.cat([cropped[:, :1], torch.zeros_like(cropped[:, 1:])], 1)
         value = functional.dropout(cropped.flatten(1), self.config.dropout, self.training)

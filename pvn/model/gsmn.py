@@ -1,37 +1,36 @@
-"""GSMN, a baseline (Blukis et al., 2018): a map like PVN's, filtered by the instruction, and flown by with no plan.
+"""GSMN, a baseline (Blukis et al., 2018): a map like PVN's, filtered by the instruction; no prediction.
 
-What is seen is mapped and grounded as in PVN. Every step the grounding map is turned into the drone's own frame; two
-small filters made of the instruction find the goal on it, and a network goes from both to a velocity or a stop.
+What is seen is mapped and grounded as in PVN. At every step the grounding map is turned into the drone's own frame; two
+small filters made from the instruction find the goal on it, and a network goes from both to a velocity or a stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Camera, MapGrid
-from pvn.model.instruction import InstructionEncoder, pad_tokens
+from pvn.geometry import Camera, MapGrid, pose_in_map
+from pvn.model.agent import AgentMaps, config_from_json
+from pvn.model.decision import Decision
+from pvn.model.execution import to_action
+from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import (
     AuxiliaryHeads,
     Frames,
+    MappingConfig,
+    MappingModel,
     SemanticMemory,
-    empty_memory,
-    ground,
-    grounding_layer,
-    in_chunks,
-    lay_on_ground,
     look_around,
     one_frame_each,
-    seen_from_poses,
 )
-from pvn.model.pvn import pose_in_map, to_action
-from pvn.model.resnet import CHANNELS, Block, ResNet, instance_norm, laid_out
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.model.resnet import Block, instance_norm, laid_out
+from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 KERNEL = 3
@@ -41,45 +40,17 @@ DILATION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSMNConfig:
+class GSMNConfig(MappingConfig):
     """Sizes of GSMN; where PVN has the same part, they are PVN's."""
 
-    num_words: int
-    """Ids of the vocabulary, the reserved ones included."""
-    word_size: int = 20
-    """Size of a word's embedding (authors' code)."""
-    embedding_size: int = 30
-    """Size of an instruction's embedding (authors' code)."""
-    grounding_channels: int = 3
-    """Channels of the grounding map (authors' code)."""
     goal_channels: int = 2
     """Channels of the goal map (authors' code)."""
     hidden: int = 64
     """Size of the action network's hidden layer (authors' code)."""
     dropout: float = 0.5
-    """Share of the action network's inputs left out in training (authors' code)."""
+    """Share of the action network's inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.5
-    """The drone stops where its chance to stop is above this (authors' code)."""
-    leak: float = 0.2
-    """Share of a new sight in what a cell remembers (authors' code); the first sight is copied, as in PVN."""
-    grid: MapGrid = MapGrid()
-    camera: Camera = Camera()
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Everything GSMN computed for Q steps."""
-
-    semantic_map: Tensor
-    """(Q, 32, S, S): accumulated features of the ground, in the frames of the flights' start poses."""
-    grounding_map: Tensor
-    """(Q, 3, S, S): how the instruction's words light up on that map."""
-    goal_map: Tensor
-    """(Q, 2, S, S): what the goal filters make of the grounding map, in the drones' own frames."""
-    embedding: Tensor
-    """(Q, E): of the instructions."""
-    output: Tensor
-    """(Q, 3): forward speed and yaw rate, as shares of the greatest, and stop's log-odds."""
+    """The drone stops where its stop probability is above this (authors' code)."""
 
 
 def filter_each(value: Tensor, kernel: Tensor, num_out: int, dilation: int) -> Tensor:
@@ -97,7 +68,7 @@ def filter_each(value: Tensor, kernel: Tensor, num_out: int, dilation: int) -> T
 
 
 class GoalFilter(nn.Module):
-    """Two filters made of the instruction, which find its goal on the grounding map."""
+    """Two filters, made from the instruction, that find its goal on the grounding map."""
 
     def __init__(self, config: GSMNConfig) -> None:
         super().__init__()
@@ -114,11 +85,11 @@ class GoalFilter(nn.Module):
 
 
 class ActionNetwork(nn.Module):
-    """A residual block that halves the maps, and one hidden layer whose inputs also go straight to the outputs."""
+    """A residual block that halves the maps, and one hidden layer with a skip connection."""
 
     def __init__(self, config: GSMNConfig) -> None:
         super().__init__()
-        self.dropout = config.dropout
+        self.dropout = nn.Dropout(config.dropout)
         channels = config.goal_channels + config.grounding_channels
         num_in = channels * ((config.grid.size + 1) // 2) ** 2
         self.block = Block(2, channels)
@@ -136,70 +107,38 @@ class ActionNetwork(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         """Outputs (Q, 3), as in Decision, from maps (Q, 5, S, S) in the drones' frames."""
-        value = functional.dropout(self.block(maps).flatten(1), self.dropout, self.training)
+        value = self.dropout(self.block(maps).flatten(1))
         hidden = functional.leaky_relu(self.hidden(value))
         return self.output(torch.cat([value, hidden], -1))
 
 
-class GSMNModel(nn.Module):
-    """GSMN's networks. They keep nothing between calls: memory goes in and comes out."""
+class GSMNModel(MappingModel):
+    """GSMN's networks. Memory is passed in and returned."""
 
-    places: Tensor
-    """Ground points (S * S, 2) of the cells, map frame."""
+    config: GSMNConfig
 
     def __init__(self, config: GSMNConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.resnet = ResNet()
-        self.instruction = InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
-        self.grounding = grounding_layer(config.embedding_size, config.grounding_channels)
+        super().__init__(config)
         self.goal = GoalFilter(config)
         self.action = ActionNetwork(config)
-        self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels)
-        self.goal_head = nn.Linear(config.goal_channels, 1)
-        self.register_buffer("places", config.grid.places(), persistent=False)
-        self.frames_at_once: int | None = None
-
-    def compile_for(self, frames_at_once: int) -> None:
-        """Compile the image encoder for batches of this size; larger and smaller ones are cut and filled up."""
-        self.frames_at_once = frames_at_once
-        self.resnet.compile(dynamic=False)
-
-    def begin(self, num_flights: int) -> SemanticMemory:
-        """Memory of flights that have seen nothing."""
-        return empty_memory(num_flights, self.places)
-
-    def see(self, frames: Frames, memory: SemanticMemory) -> SemanticMemory:
-        """Memory (Q rows) after the frames that are followed by a decision."""
-        features = in_chunks(self.resnet, self.frames_at_once, frames.image)
-        return lay_on_ground(
-            features, frames, seen_from_poses(frames, self.config.camera), memory, self.places, self.config.leak
-        )
+        self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels, config.goal_channels)
 
     def decide(self, memory: SemanticMemory, pose_map: Tensor, embedding: Tensor) -> Decision:
         """What to do at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""
-        size = self.config.grid.size
-        grounded = ground(memory.value, self.grounding(embedding))
-        grounding_map = grounded.view(-1, size, size, self.config.grounding_channels).permute(0, 3, 1, 2)
-        around = laid_out(look_around(grounding_map.float(), pose_map, self.places, self.config.grid))
+        maps = self.ground(memory, embedding)
+        around = laid_out(look_around(maps.grounding_map.float(), pose_map, self.places, self.config.grid))
         goal_map = self.goal(around, embedding)
         output = self.action(torch.cat([goal_map.to(around.dtype), around], 1))
-        return Decision(
-            semantic_map=memory.value.view(-1, size, size, CHANNELS).permute(0, 3, 1, 2),
-            grounding_map=grounding_map,
-            goal_map=goal_map,
-            embedding=embedding,
-            output=output.float(),
-        )
+        return Decision(output.float(), maps, goal_map)
 
     def forward(self, frames: Frames, tokens: Tensor) -> Decision:
         """What to do at every frame of whole flights with instructions of word ids (B, N).
 
-        Every frame is followed by a decision: row is 0 to K - 1, but for frames at the end that fill a batch up.
+        Every frame is followed by a decision: row is 0 to K - 1, but for padding frames at the end.
         """
-        memory = self.see(frames, self.begin(len(frames.origin)))
+        memory = self.update_map(frames, self.begin(len(frames.origin)))
         pose_map = pose_in_map(frames.pose_world, frames.origin[frames.flight])
-        return self.decide(memory, pose_map, self.instruction(tokens)[frames.flight])
+        return self.decide(memory, pose_map, self.encode(tokens)[frames.flight])
 
 
 @dataclass(frozen=True)
@@ -216,20 +155,42 @@ class GSMNMemory:
 
 
 class GSMN:
-    """A policy made of trained networks."""
+    """A policy made of GSMN's trained networks."""
+
+    plan_every = 1
 
     def __init__(
         self, model: GSMNModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
         self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
 
+    @classmethod
+    def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
+        """An agent before training."""
+        return cls(GSMNModel(GSMNConfig(num_words=len(vocabulary), grid=grid, camera=camera)), vocabulary)
+
+    @property
+    def camera(self) -> Camera:
+        """The camera it was trained with."""
+        return self.model.config.camera
+
+    @property
+    def grid(self) -> MapGrid:
+        """The cells of its maps."""
+        return self.model.config.grid
+
+    @property
+    def stop_threshold(self) -> float:
+        """It stops where its stop probability is above this."""
+        return self.model.config.stop_threshold
+
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
-        """Read the instructions; nothing is seen yet."""
+        """Read the instructions; nothing is mapped yet."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         return GSMNMemory(
             origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device),
-            embedding=self.model.instruction(tokens),
+            embedding=self.model.encode(tokens),
             semantic=self.model.begin(len(tasks)),
             decision=None,
         )
@@ -238,8 +199,31 @@ class GSMN:
     def act(self, observation: Observation, memory: GSMNMemory) -> tuple[Tensor, GSMNMemory]:
         """Map what is seen, look around on the map, and fly."""
         frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
-        semantic = self.model.see(frames, memory.semantic)
+        semantic = self.model.update_map(frames, memory.semantic)
         pose_map = pose_in_map(observation.pose_world, memory.origin)
         decision = self.model.decide(semantic, pose_map, memory.embedding)
-        action = to_action(decision.output, self.model.config.stop_threshold, self.simulator)
+        action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
+
+    def maps(self, memory: GSMNMemory) -> AgentMaps | None:
+        """The map as it is now; GSMN predicts no distributions."""
+        maps = None if memory.decision is None else memory.decision.maps
+        return None if maps is None else AgentMaps(maps.semantic_map, maps.is_known, maps.grounding_map, None)
+
+    def stop_probability(self, memory: GSMNMemory) -> Tensor | None:
+        """(B,): at the last step."""
+        return None if memory.decision is None else memory.decision.output[:, STOP].sigmoid()
+
+    @property
+    def networks(self) -> dict[str, nn.Module]:
+        """The one model."""
+        return {"model": self.model}
+
+    def describe(self) -> dict[str, Any]:
+        """Its sizes."""
+        return {"system": "gsmn", "model": asdict(self.model.config)}
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained GSMN of the described sizes."""
+        return cls(GSMNModel(config_from_json(GSMNConfig, description["model"])), vocabulary)

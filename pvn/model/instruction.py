@@ -1,4 +1,4 @@
-"""The instruction encoder: word embeddings and a recurrent network, whose last state stands for the sentence."""
+"""The instruction encoder: word embeddings and a recurrent network, whose last state is the sentence's embedding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pad_tokens(sentences: Sequence[Sequence[int]]) -> Tensor:
 
 
 class InstructionEncoder(nn.Module):
-    """Sentences to embeddings."""
+    """Instructions to embeddings."""
 
     def __init__(self, num_words: int, word_size: int, embedding_size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Seeing, mapping and grounding, as PVN and GSMN have them in common."""
+"""Seeing, mapping and grounding, which PVN and GSMN have in common."""
 
 from __future__ import annotations
 
@@ -11,16 +11,35 @@ from torch.nn import functional
 
 from pvn.geometry import Camera, MapGrid, ground_homography
 from pvn.model.accumulation import accumulate
-from pvn.model.resnet import CHANNELS, STRIDE
+from pvn.model.instruction import InstructionEncoder
+from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.world.landmarks import LANDMARK_NAMES
 
 MENTIONED_LOG_ODDS = -3.1
 """An instruction mentions 2.8 of the 63 classes."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MappingConfig:
+    """Sizes of what sees, maps and grounds."""
+
+    num_words: int
+    """Ids of the vocabulary, the reserved ones included."""
+    word_size: int = 20
+    """Size of a word's embedding (authors' code)."""
+    embedding_size: int = 30
+    """Size of an instruction's embedding (authors' code)."""
+    grounding_channels: int = 3
+    """Channels of the grounding map (authors' code)."""
+    leak: float = 0.2
+    """Weight of a new observation in what a cell remembers (authors' code); the first one is copied."""
+    grid: MapGrid = MapGrid()
+    camera: Camera = Camera()
+
+
 @dataclass(frozen=True)
 class Frames:
-    """Pictures of B flights end to end, and which of them are followed by a prediction."""
+    """Pictures of B flights, end to end, and which of them are followed by a prediction."""
 
     image: Tensor
     """Pictures (K, H, W, 3) uint8; those of flight b are first_frame[b] to first_frame[b + 1]."""
@@ -34,6 +53,8 @@ class Frames:
     """(K,) int64: the prediction that follows the frame, -1 for none."""
     flight: Tensor
     """(Q,) int64: the flight each prediction is for."""
+    longest: int
+    """Frames of the longest flight, or more."""
 
     def of_flights(self, values: Tensor) -> Tensor:
         """Values (K, ...) of the frames' flights, from values (B, ...)."""
@@ -43,7 +64,7 @@ class Frames:
 def one_frame_each(image: Tensor, pose_world: Tensor, origin: Tensor) -> Frames:
     """Pictures (B, H, W, 3) of flights that are at poses (B, 6), field frame; a prediction follows each."""
     each = torch.arange(len(image) + 1, device=image.device)
-    return Frames(image, pose_world, origin, each, each[:-1], each[:-1])
+    return Frames(image, pose_world, origin, each, each[:-1], each[:-1], longest=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +86,7 @@ def empty_memory(num_flights: int, places: Tensor) -> SemanticMemory:
 
 
 def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor) -> Tensor:
-    """function(*values) over the first axis, `size` rows at a time, the last ones filled up; None: all at once.
+    """function(*values) over the first axis, `size` rows at a time, the last chunk padded; None: all at once.
 
     Compiled code is fastest for shapes it has seen.
     """
@@ -75,11 +96,6 @@ def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor
     padded = [torch.cat([value, value.new_zeros((-count % size, *value.shape[1:]))]) for value in values]
     parts = zip(*(torch.split(value, size) for value in padded), strict=True)
     return torch.cat([function(*part) for part in parts])[:count]
-
-
-def seen_from_poses(frames: Frames, camera: Camera) -> Tensor:
-    """Matrices (K, 3, 3) from ground points of the frames' flights' map frames to the frames' pixels."""
-    return ground_homography(frames.pose_world, frames.of_flights(frames.origin), camera)
 
 
 def lay_on_ground(
@@ -101,7 +117,7 @@ def lay_on_ground(
 
 
 def grounding_layer(embedding_size: int, num_channels: int) -> nn.Linear:
-    """What makes a grounding filter of an embedding; at first nearly the same one of every embedding."""
+    """From an embedding to a grounding filter; before training nearly the same filter for every embedding."""
     layer = nn.Linear(embedding_size, num_channels * CHANNELS)
     nn.init.normal_(layer.weight, std=0.001)
     nn.init.zeros_(layer.bias)
@@ -109,7 +125,7 @@ def grounding_layer(embedding_size: int, num_channels: int) -> nn.Linear:
 
 
 def ground(value: Tensor, kernel: Tensor) -> Tensor:
-    """How the words light up (Q, S * S, N) on what is remembered (Q, S * S, 32); kernel (Q, N * 32), unscaled."""
+    """Responses (Q, S * S, N) of maps (Q, S * S, 32) to the words' filters (Q, N * 32), not yet normalised."""
     kernel = functional.normalize(torch.sigmoid(kernel), dim=-1).view(len(kernel), -1, CHANNELS)
     return functional.leaky_relu(value @ kernel.transpose(1, 2).to(value.dtype))
 
@@ -130,13 +146,111 @@ def look_around(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid) -
 
 
 class AuxiliaryHeads(nn.Module):
-    """What the auxiliary losses read off the maps and the embedding (paper, section 4.3)."""
+    """What the auxiliary losses read off the maps and the embedding (paper, section 4.3); for training alone."""
 
-    def __init__(self, embedding_size: int, grounding_channels: int) -> None:
+    def __init__(self, embedding_size: int, grounding_channels: int, goal_channels: int | None = None) -> None:
+        """goal_channels: of the goal map that GSMN has and PVN has not."""
         super().__init__()
         self.landmark = nn.Linear(CHANNELS, len(LANDMARK_NAMES))
         self.grounded = nn.Linear(grounding_channels, 1)
         self.mentioned = nn.Linear(embedding_size, len(LANDMARK_NAMES))
+        self.goal = None if goal_channels is None else nn.Linear(goal_channels, 1)
         # Begin at the odds that a class is mentioned. From even odds the quickest way there is one large embedding for
         # every sentence, and a saturated LSTM learns no words any more (docs/log.md).
         nn.init.constant_(self.mentioned.bias, MENTIONED_LOG_ODDS)
+
+
+TRAINING_ONLY = ("heads.", "goal_head.")
+"""Prefixes of weights that a trained agent flies without; the second is that of an earlier version."""
+
+
+class InstructedModel(nn.Module):
+    """A network that reads instructions: what all learning needs of it."""
+
+    instruction: InstructionEncoder
+    heads: AuxiliaryHeads | None
+    """None for a model that has no maps to read anything off."""
+    frames_at_once: int | None = None
+    """Pictures that the compiled image encoder takes; None while it is not compiled."""
+
+    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
+        """Compile what is worth it, for batches of these sizes; larger and smaller ones are split and padded."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class GroundedMaps:
+    """Q maps, in the frames of the flights' start poses, grounded in their instructions."""
+
+    semantic_map: Tensor
+    """(Q, 32, S, S): accumulated features of the ground."""
+    is_known: Tensor
+    """(Q, S, S) bool: cells that were ever in view."""
+    grounding_map: Tensor
+    """(Q, N, S, S): how strongly the instruction's words respond to the map."""
+    embedding: Tensor
+    """(Q, E): of the instructions."""
+
+
+class MappingModel(InstructedModel):
+    """Image encoder, semantic map, instruction encoder and grounding. Memory is passed in and returned."""
+
+    config: MappingConfig
+    places: Tensor
+    """Ground points (S * S, 2) of the cells, map frame."""
+
+    def __init__(self, config: MappingConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.resnet = ResNet()
+        self.instruction = InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
+        self.grounding = grounding_layer(config.embedding_size, config.grounding_channels)
+        self.register_buffer("places", config.grid.places(), persistent=False)
+
+    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
+        """Compile the image encoder for batches of this size; larger and smaller ones are split and padded."""
+        self.frames_at_once = frames_at_once
+        self.resnet.compile(dynamic=False)
+
+    def begin(self, num_flights: int) -> SemanticMemory:
+        """Memory of flights that have seen nothing."""
+        return empty_memory(num_flights, self.places)
+
+    def encode(self, tokens: Tensor) -> Tensor:
+        """Embeddings (B, E) of instructions of word ids (B, N)."""
+        return self.instruction(tokens)  # type: ignore[no-any-return]
+
+    def picture_size(self) -> tuple[int, int]:
+        """Height and width of the pictures it takes."""
+        return self.config.camera.height, self.config.camera.width
+
+    def homography(self, frames: Frames) -> Tensor:
+        """Matrices (K, 3, 3) from ground points of the map frames of the frames' flights to the frames' pixels."""
+        return ground_homography(frames.pose_world, frames.of_flights(frames.origin), self.config.camera)
+
+    def update_map(self, frames: Frames, memory: SemanticMemory) -> SemanticMemory:
+        """Memory (Q rows) after the frames that are followed by a prediction."""
+        if tuple(frames.image.shape[1:3]) != self.picture_size():
+            height, width = self.picture_size()
+            raise ValueError(
+                f"picture: got {frames.image.shape[2]}x{frames.image.shape[1]} pixels, expected {width}x{height}, "
+                "which the agent was trained with; make the simulator with its camera"
+            )
+        features = in_chunks(self.resnet, self.frames_at_once, frames.image)
+        return lay_on_ground(features, frames, self.homography(frames), memory, self.places, self.config.leak)
+
+    def semantic_map(self, memory: SemanticMemory) -> Tensor:
+        """What is remembered as maps (Q, 32, S, S)."""
+        size = self.config.grid.size
+        return memory.value.view(-1, size, size, CHANNELS).permute(0, 3, 1, 2)
+
+    def ground(self, memory: SemanticMemory, embedding: Tensor) -> GroundedMaps:
+        """Q memories, grounded in instructions with embeddings (Q, E)."""
+        size = self.config.grid.size
+        grounded = ground(memory.value, self.grounding(embedding))
+        return GroundedMaps(
+            semantic_map=self.semantic_map(memory),
+            is_known=memory.is_known.view(-1, size, size),
+            grounding_map=grounded.view(-1, size, size, self.config.grounding_channels).permute(0, 3, 1, 2),
+            embedding=embedding,
+        )

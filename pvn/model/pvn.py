@@ -1,36 +1,24 @@
-"""The agent: maps every step, predicts every few steps, and flies by what it predicted."""
+"""PVN, the agent: maps every step, predicts every few steps, and flies by what it predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import to_map, wrap_angle
-from pvn.model.execution import ExecutionModel, crop_around
+from pvn.geometry import Camera, MapGrid, pose_in_map, wrap_angle
+from pvn.model.agent import AgentMaps, config_from_json
+from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import SemanticMemory, one_frame_each
-from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationModel
+from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
-
-
-def pose_in_map(pose_world: Tensor, origin: Tensor) -> Tensor:
-    """Poses (B, 3), x, y, yaw, in the map frames of origins (B, 3), of poses (B, 6), field frame."""
-    place = to_map(pose_world[:, None, :2], origin)[:, 0]
-    return torch.cat([place, wrap_angle(pose_world[:, 5:] - origin[:, 2:])], -1)
-
-
-def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig) -> Tensor:
-    """Actions (B, 3), m/s, rad/s and stop, from stage 2's output (B, 3)."""
-    speed = output[:, 0].clamp(0, 1) * simulator.max_speed
-    turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
-    stop = output[:, 2].sigmoid() > stop_threshold
-    return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)
 
 
 @dataclass(frozen=True)
@@ -59,25 +47,54 @@ class PVN:
         vocabulary: Vocabulary,
         *,
         plan_every: int = 6,
+        stop_threshold: float | None = None,
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
-        """plan_every: steps between predictions (paper: T_d)."""
+        """plan_every: steps between predictions (paper: T_d); stop_threshold: the trained one if not given."""
         self.visitation, self.execution, self.vocabulary = visitation.eval(), execution.eval(), vocabulary
         self.plan_every, self.simulator = plan_every, simulator
+        self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
+
+    @property
+    def camera(self) -> Camera:
+        """The camera it was trained with."""
+        return self.visitation.config.camera
+
+    @property
+    def grid(self) -> MapGrid:
+        """The cells of its maps."""
+        return self.visitation.config.grid
+
+    def changed(
+        self,
+        *,
+        simulator: SimulatorConfig | None = None,
+        stop_threshold: float | None = None,
+        plan_every: int | None = None,
+    ) -> PVN:
+        """The same networks with other settings of flight; those not given stay."""
+        return PVN(
+            self.visitation,
+            self.execution,
+            self.vocabulary,
+            plan_every=plan_every or self.plan_every,
+            stop_threshold=self.stop_threshold if stop_threshold is None else stop_threshold,
+            simulator=simulator or self.simulator,
+        )
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Read the instructions; nothing is seen yet, or all of it by an agent that is shown the field from above."""
+        """Read the instructions; nothing is mapped yet, or all of it by an agent that sees the field from above."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device)
         semantic, across = self.visitation.begin(len(tasks)), self.visitation.config.overhead_px
         if across is not None:
             image = simulator_for(tasks, device=device).top_down(across, OVERHEAD_MARGIN)
-            still = torch.zeros((len(tasks), 6), device=device)  # a view from above is from no pose
-            semantic = self.visitation.see(one_frame_each(image, still, origin), semantic)
+            still = torch.zeros((len(tasks), 6), device=device)  # a view from above has no pose
+            semantic = self.visitation.update_map(one_frame_each(image, still, origin), semantic)
         return PVNMemory(
             origin=origin,
-            embedding=self.visitation.read(tokens),
+            embedding=self.visitation.encode(tokens),
             semantic=semantic,
             visitation=None,
             output=None,
@@ -90,25 +107,65 @@ class PVN:
         semantic, visitation = memory.semantic, memory.visitation
         if self.visitation.config.overhead_px is None:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
-            semantic = self.visitation.see(frames, semantic)
+            semantic = self.visitation.update_map(frames, semantic)
         if visitation is None or memory.step % self.plan_every == 0:
             visitation = self.visitation.predict(semantic, memory.embedding)
         pose = pose_in_map(observation.pose_world, memory.origin)
         output = self.execution(crop_around(visitation.probability, pose, self.execution.config))
-        action = to_action(output, self.execution.config.stop_threshold, self.simulator)
+        action = to_action(output, self.stop_threshold, self.simulator)
         memory = replace(memory, semantic=semantic, visitation=visitation, output=output, step=memory.step + 1)
         return action, memory
 
+    def maps(self, memory: PVNMemory) -> AgentMaps | None:
+        """The map as it is now, and the last prediction."""
+        if memory.visitation is None:
+            return None
+        return AgentMaps(
+            semantic_map=self.visitation.semantic_map(memory.semantic),
+            is_known=memory.semantic.is_known.view(-1, self.grid.size, self.grid.size),
+            grounding_map=memory.visitation.maps.grounding_map,
+            probability=memory.visitation.probability,
+        )
+
+    def stop_probability(self, memory: PVNMemory) -> Tensor | None:
+        """(B,): stage 2's at the last step."""
+        return None if memory.output is None else memory.output[:, STOP].sigmoid()
+
+    @property
+    def networks(self) -> dict[str, nn.Module]:
+        """Both stages."""
+        return {"visitation": self.visitation, "execution": self.execution}
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes of both stages, and how often it predicts."""
+        return {
+            "system": "pvn",
+            "visitation": asdict(self.visitation.config),
+            "execution": asdict(self.execution.config),
+            "plan_every": self.plan_every,
+        }
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained PVN of the described sizes."""
+        visitation = VisitationModel(config_from_json(VisitationConfig, description["visitation"]))
+        execution = ExecutionModel(config_from_json(ExecutionConfig, description["execution"]))
+        return cls(visitation, execution, vocabulary, plan_every=int(description["plan_every"]))
+
 
 STOP_WITHIN = 0.5
-"""Metres from where it is going at which an ideal pilot says stop; braking takes it on a little."""
+"""Metres from its goal at which an ideal second stage says stop; braking takes the drone a little further."""
 
 
 class IdealAct:
-    """PVN whose second stage is ideal: it flies straight to the most likely goal and stops there (paper: ideal Act)."""
+    """PVN with an ideal second stage: it flies straight to the most likely goal and stops there (paper: ideal Act)."""
+
+    stop_threshold = None
 
     def __init__(self, agent: PVN) -> None:
-        self.agent, self.vocabulary = agent, agent.vocabulary
+        self.agent = agent
+        self.vocabulary, self.camera, self.grid = agent.vocabulary, agent.camera, agent.grid
+        self.plan_every = agent.plan_every
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """As PVN begins."""
@@ -127,6 +184,14 @@ class IdealAct:
         bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose[:, 2])
         stop = distance < STOP_WITHIN + simulator.max_speed * 0.1
         turn = (bearing / simulator.step_seconds).clamp(-simulator.max_yaw_rate, simulator.max_yaw_rate)
-        # It slows down to turn, and before the goal, so as not to fly over it.
+        # It slows down in turns and before the goal, so as not to overshoot.
         speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
         return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory
+
+    def maps(self, memory: PVNMemory) -> AgentMaps | None:
+        """As PVN's."""
+        return self.agent.maps(memory)
+
+    def stop_probability(self, memory: PVNMemory) -> Tensor | None:
+        """None: distance decides."""
+        return None

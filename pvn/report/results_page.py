@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import pvn
-from pvn.evaluation.intervals import Figure
+from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.paper import GAP, PAPER, SOURCE, TABLE, compare_orderings
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
@@ -67,7 +67,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
-def _ranged(figure: Figure) -> str:
+def _ranged(figure: Estimate) -> str:
     return f"{figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
 
 
@@ -118,7 +118,7 @@ def _orderings(summaries: Sequence[Summary]) -> list[str]:
 def _by_group(
     summaries: Sequence[Summary],
     groups: Callable[[Summary], Mapping[str, Group | None]],
-    write: Callable[[Figure], str],
+    write: Callable[[Estimate], str],
 ) -> list[str]:
     """Success rates of each split's systems, a row for each, a column for each group."""
     lines = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from pvn.evaluation.intervals import Figure, bootstrap_difference
+from pvn.evaluation.intervals import Estimate, bootstrap_difference
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.summary import Group, Summary
 
@@ -19,7 +19,7 @@ OTHERS = {
 HUNDREDTHS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
-def _with_interval(figure: Figure) -> str:
+def _with_interval(figure: Estimate) -> str:
     return f"{figure.value:.1f} [dim]({figure.low:.1f} to {figure.high:.1f})[/dim]"
 
 
