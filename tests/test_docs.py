@@ -80,6 +80,17 @@ def test_nothing_is_left_to_fill_in(page):
     assert not re.search(r"TODO|TBD|FIXME|_TABLE", page.read_text())
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_of)
+def test_files_that_are_named_exist(page):
+    """In code, by their path in the checkout, or in pvn/ by the end of it."""
+    text = page.read_text()
+    paths = re.findall(r"(?<![\w/])(?:pvn|tests|runs)/[\w/]+\.\w+", text)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "pvn").rglob("*.py")]
+    ends = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    assert [end for end in ends if not (ROOT / end).exists() and not any(m.endswith(f"/{end}") for m in modules)] == []
+
+
 def test_every_page_is_in_the_navigation_once():
     trees = re.findall(r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.DOTALL | re.MULTILINE)
     listed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
