@@ -99,7 +99,7 @@ def _train_stage1(
     return figures
 
 
-def train(
+def train_pvn(
     corpus: Corpus,
     recipe: Recipe,
     folder: Path,
