@@ -116,6 +116,11 @@ def test_the_version_is_the_same_everywhere():
     assert cited[1] == pvn.__version__
 
 
+def test_the_api_page_has_every_public_name():
+    shown = re.findall(r"^\.\. auto\w+:: pvn\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert sorted(shown) == sorted(pvn.__all__)
+
+
 def test_the_environment_page_lists_every_option_with_its_default():
     told = {name: default for name, default, _ in table(DOCS / "environment.md", "Options")}
     options = {

@@ -15,7 +15,10 @@ from test_lani_import import RECORD, write_drif
 from pvn.cli import main
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / name for name in ("README.md", "docs/commands.md", "docs/python.md", "docs/environment.md")]
+PAGES = [
+    ROOT / name
+    for name in ("README.md", "docs/commands.md", "docs/python.md", "docs/environment.md", "docs/metrics.md")
+]
 
 
 def blocks(page):
