@@ -1,5 +1,7 @@
 """Every command and every program of the first pages, run from top to bottom as a reader would."""
 
+import json
+import math
 import re
 import shlex
 import signal
@@ -10,9 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_lani_import import RECORD, write_drif
 
+import pvn
 from pvn.cli import main
+from pvn.world.lani import write_layout, write_route
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -44,12 +47,27 @@ def marked(page, number, block):
 RUN = [marked(page, number, block) for page in PAGES for number, block in enumerate(blocks(page))]
 
 
+def write_lani(folder):
+    """LANI's files as drif has them, for one instruction."""
+    segment = pvn.sample_paragraph(3)[0]
+    (x, y, yaw), goal = segment.task.start, segment.demonstration.goal
+    for name in ("configs", "paths"):
+        (folder / name).mkdir(parents=True)
+    write_layout(segment.task.layout, folder / "configs" / "random_config_12.json")
+    write_route(segment.demonstration.path, folder / "paths" / "random_curve_12.json")
+    record = {
+        "id": 12, "instructions": [segment.task.instruction], "moves": ["F"], "start_rot": [90 - math.degrees(yaw)],
+        "start_x": [x + 225], "start_z": [y + 225], "end_x": [goal[0] + 225], "end_z": [goal[1] + 225],
+    }  # fmt: skip
+    (folder / "train_annotations_6000.json").write_text(json.dumps([record]))
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """One folder for each page, in which LANI was unpacked."""
     made = {page: tmp_path_factory.mktemp(page.stem) for page in PAGES}
     for folder in made.values():
-        write_drif(folder / "LANI", train=[RECORD])
+        write_lani(folder / "LANI" / "configs")
     return made
 
 
