@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pvn.learning.baselines import train_baseline
 
 from pvn.corpus.alignment import align
 from pvn.corpus.meadow.banks import bundled_banks
@@ -14,7 +15,6 @@ from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.agent import load_agent, save_agent, shipped_agent
-from pvn.learning.baselines import train_baseline
 from pvn.learning.dagger import Mixture, collect, oracle_flights, train_dagger
 from pvn.learning.demonstrations import Sizes, demonstrate, select, take_batch
 from pvn.learning.imitation import (
@@ -31,7 +31,8 @@ from pvn.model.mapping import Frames, empty_memory, lay_on_ground, look_around, 
 from pvn.model.pvn import PVN, pose_in_map
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import Observation, Simulator, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Landmark, Layout
 
 CAMERA, GRID = Camera(width=96, height=54), MapGrid(size=32, cell=3.125)

@@ -31,7 +31,7 @@ from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.trivial_pilots import Average
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
 QUICK = Stage1Config(num_epochs=3, frames_per_batch=30, frame_every=3, learning_rate=1e-3, save_every=2)

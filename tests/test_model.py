@@ -12,9 +12,8 @@ from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import PADDING, Vocabulary
 from pvn.geometry import Camera, MapGrid, ground_homography, project, to_map
 from pvn.learning.demonstrations import demonstrate, select, take_batch
-from pvn.learning.losses import LossConfig, objective, stage1_losses
+from pvn.learning.losses import LossConfig, objective, stage1_losses, target_distributions
 from pvn.learning.stage2 import Mixture, Stage2Config, action_loss
-from pvn.learning.targets import target_distributions
 from pvn.model.accumulation import NEAREST, accumulate
 from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around
 from pvn.model.instruction import InstructionEncoder, pad_tokens
@@ -22,10 +21,11 @@ from pvn.model.mapping import Frames, in_chunks
 from pvn.model.pvn import PVN, pose_in_map, to_action
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.model.visitation import GOAL, TRAJECTORY, Visitation, VisitationConfig, VisitationModel
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
-from pvn.world.task import sample_tour
+from pvn.world.routes import sample_tour
 
 CAMERA, GRID = Camera(), MapGrid()
 FEATURES = (CAMERA.height // STRIDE, CAMERA.width // STRIDE)

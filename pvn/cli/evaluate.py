@@ -97,9 +97,7 @@ class Evaluate:
             raise ValueError(
                 f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
             )
-        pilots = make_pilots(
-            self.agent, training=training, runs=self.runs, changes=changes, device=self.device
-        )
+        pilots = make_pilots(self.agent, training=training, runs=self.runs, changes=changes, device=self.device)
         for pilot in pilots if self.bound else ():
             predicting_agent(pilot)
         evaluated, bounds = [], []
@@ -127,9 +125,7 @@ class Evaluate:
         for line in missing().values():
             print(line, file=sys.stderr)
         for number, segment in enumerate(progress_over(f"recording {pilot.name}", segments), start=1):
-            record = fly_to_show(
-                pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device
-            )
+            record = fly_to_show(pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device)
             save_flight(record, self.out / "recordings" / f"{pilot.name}_{self.split}_{number}")
 
     def _evaluate_predictions(self, pilot: Pilot, segments: Sequence[Segment], stem: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import SYSTEMS, FlightChanges, System, find_system
 from pvn.world.task import Demonstration
 

@@ -17,7 +17,7 @@ from pvn.cli import main
 from pvn.cli.fly_airsim import fly_over_airsim
 from pvn.evaluation.pilots import Pilot, load_pilot
 from pvn.geometry import Camera
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 pytestmark = pytest.mark.usefixtures("patient_hover")
 

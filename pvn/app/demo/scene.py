@@ -17,8 +17,8 @@ from pvn.app.demo.flight_setup import FlightSetup
 from pvn.app.demo.gltf import to_glb
 from pvn.app.demo.pictures import GROUND_MARGIN, MAP_PX, ground_picture
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
+from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
-from pvn.simulator.simulator import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.field_views import EXTENT, Bytes
 from pvn.viz.flight_record import Floats
