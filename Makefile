@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs_ready
 
-.PHONY: fly test setup check lock
+.PHONY: fly test setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly
@@ -22,9 +23,18 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 check: setup
-	$(BIN)/ruff format --check pvn tests
-	$(BIN)/ruff check pvn tests
+	$(BIN)/ruff format --check pvn tests docs/conf.py
+	$(BIN)/ruff check pvn tests docs/conf.py
 	$(BIN)/mypy
+
+# The site: build/docs/index.html. Every page is read afresh, for Sphinx does not repeat the warnings of pages it has kept.
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet docs build/docs
+	@echo "the site: build/docs/index.html"
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $(DOCS_READY)
 
 # Write the versions of this environment, which should hold every extra, into constraints.txt after trying newer ones.
 lock:
