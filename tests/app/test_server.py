@@ -60,7 +60,7 @@ def test_a_demonstration_and_its_goal_are_shown_only_where_there_is_one(page, fi
     assert np.allclose(lines["/goal"].points[..., :2].mean((0, 1)), (x, y), atol=0.1)
     for instruction, is_shown in (("go home", False), (setup.instruction, True)):
         page.show_setup(change_instruction(setup, instruction))
-        assert [lines[name].visible for name in ("/demonstration", "/goal", "/goal_point")] == [is_shown] * 3
+        assert [lines[name].visible for name in ("/demonstration", "/goal", "/path_end")] == [is_shown] * 3
         assert lines["/start"].visible
 
 
