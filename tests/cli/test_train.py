@@ -90,14 +90,22 @@ def test_the_first_stage_of_another_run_is_taken(tiny, run):
     assert Path("second/agent.safetensors").exists()
 
 
+@pytest.fixture(scope="session")
+def other_folder(tmp_path_factory):
+    """Another corpus. Do not change it."""
+    folder = tmp_path_factory.mktemp("stored") / "other"
+    write_corpus(make_meadow(bundled_banks(), size=20, seed=2), folder, {"seed": 2})
+    return folder
+
+
 @pytest.fixture
-def begun(tiny):
-    """A run that was begun, and what it was begun with."""
+def begun(tiny, other_folder):
+    """A run that was begun, and what it was begun with; and another corpus."""
     Path("run").mkdir()
     recipe = json.loads(json.dumps(asdict(recipe_for(SYSTEMS["pvn"], "smoke"))))
     content = {"agent": "pvn", "preset": "smoke", "corpus": identity(tiny), "recipe": recipe, "overrides": {}}
     Path("run/run.json").write_text(json.dumps(content))
-    write_corpus(make_meadow(bundled_banks(), size=20, seed=2), Path("other"), {"seed": 2})
+    Path("other").symlink_to(other_folder)
 
 
 @pytest.mark.parametrize(
