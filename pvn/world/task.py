@@ -1,4 +1,4 @@
-"""A task, which is all a policy is given, and its demonstration: the path a person would fly."""
+"""A task, which is all a policy is given, and its demonstration: the path that should be flown."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pvn.world.layout import Layout, sample_layout
 from pvn.world.routes import Route, sample_route
 
 SPLIT_SHARE = 0.18
-
+"""Share of the legs of a tour that are told in two instructions."""
 SUCCESS_M = 5.0
 """A flight that stops within this distance of its goal succeeds (paper)."""
 HORIZON = 100
-"""Steps after which a flight that has not stopped is over (authors' evaluation)."""
+"""A flight that has not stopped ends after this many steps (authors' evaluation)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is asked: one instruction to be carried out in one field."""
+    """What is asked: one instruction to carry out in one field."""
 
     layout: Layout
     start: tuple[float, float, float]
-    """Where the drone hovers at first: x, y (metres), yaw (radians), field frame."""
+    """Where the drone starts, hovering: x, y (metres), yaw (radians), field frame."""
     instruction: str
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """How a task should be flown; for the oracle, for training and for scoring, never for the policy that is scored."""
+    """How a task should be flown: for the oracle, for training and for scoring, never for the policy that is scored."""
 
     task: Task
     path: npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class Demonstration:
 
 
 def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:
-    """The tasks' layouts, each once, and for each task which of them is its own."""
+    """The tasks' layouts, each once, and for each task the index of its own."""
     layouts = {id(task.layout): task.layout for task in tasks}
     place = {key: index for index, key in enumerate(layouts)}
     return list(layouts.values()), [place[id(task.layout)] for task in tasks]
@@ -80,7 +80,7 @@ def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
                 "10 m apart with room to fly between them; add or move landmarks, or try another seed"
             )
         return layout, route
-    for attempt in itertools.count():  # a field with no room for a route gives way to another
+    for attempt in itertools.count():  # until a field has room for a route
         layout = sample_layout(seed + attempt * 1_000_000_007)
         route = sample_route(seed, layout)
         if route is not None:
@@ -91,15 +91,15 @@ def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
 def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
     """Demonstrations along one random route in a field (a random one by default), from landmark to landmark.
 
-    The paths are LANI's, and so is their number: people gave 4.7 instructions for the 4 legs of a route, so about
-    every sixth leg is told in two parts. The sentences are the plainest there are ("go to the barrel").
+    The paths are drawn by LANI's rules, and there are as many: people gave 4.7 instructions for the 4 legs of a route,
+    so about one leg in six is told in two parts. The sentences are as plain as can be ("go to the barrel").
     """
     layout, route = _layout_and_route(seed, layout)
     generator = np.random.default_rng(seed)
     demonstrations = []
     for leg, landmark in enumerate(route.visited[1:]):
         first, last = route.stops[leg], route.stops[leg + 1]
-        if first == last:  # two landmarks so close that the way from one to the other leaves no point
+        if first == last:  # two landmarks so close that the leg between them has no points
             continue
         noun = LANDMARK_CLASSES[layout.landmarks[landmark].name].noun
         parts = [(first, last, f"go to the {noun}")]
@@ -107,7 +107,7 @@ def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
             half = (first + last) // 2
             parts = [(first, half, f"fly toward the {noun}"), (half, last, f"go to the {noun}")]
         for begin, end, instruction in parts:
-            # The drone still faces the way it came, as after the previous instruction.
+            # The drone still heads the way it was flying at the end of the previous instruction.
             yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
             x, y = route.points[begin].tolist()
             task = Task(layout, (x, y, yaw), instruction)

@@ -1,0 +1,75 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread():
+    """One thread of torch: the suite runs in as many processes as there are cores, and idle threads would spin."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def meadow():
+    """A small corpus of the generator: 300 segments in train, dev and test. Do not change it."""
+    from pvn.corpus.meadow.banks import bundled_banks
+    from pvn.corpus.meadow.generator import make_meadow
+
+    return make_meadow(bundled_banks(), size=300, seed=0)
+
+
+@pytest.fixture(scope="session")
+def paragraph():
+    """One paragraph: five segments that follow each other in one field. Do not change it."""
+    from pvn.corpus.meadow.generator import sample_paragraph
+
+    return sample_paragraph(3)
+
+
+@pytest.fixture(scope="session")
+def shipped_pvn():
+    """The agent that comes with the package. Do not change it."""
+    from pvn.learning.agent import load_agent
+
+    return load_agent("pvn")
+
+
+def _set_landmark_classes(classes):
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pvn."):
+            if hasattr(module, "LANDMARK_CLASSES"):
+                module.LANDMARK_CLASSES = classes
+            if hasattr(module, "LANDMARK_NAMES"):
+                module.LANDMARK_NAMES = tuple(classes)
+    if "pvn.simulator.fields" in sys.modules:
+        sys.modules["pvn.simulator.fields"]._tables.cache_clear()
+
+
+@pytest.fixture
+def a_new_class():
+    """`with a_new_class():` there is a landmark class "Aardvark", the first in the alphabet: all other ranks shift."""
+    from pvn.world.landmarks import LANDMARK_CLASSES
+
+    aardvark = replace(LANDMARK_CLASSES["Barrel"], name="Aardvark", noun="aardvark")
+    every = {"Aardvark": aardvark} | LANDMARK_CLASSES
+    shifted = {name: replace(kind, index=index) for index, (name, kind) in enumerate(every.items())}
+
+    @contextmanager
+    def added():
+        _set_landmark_classes(shifted)
+        try:
+            yield
+        finally:
+            _set_landmark_classes(LANDMARK_CLASSES)
+
+    return added
