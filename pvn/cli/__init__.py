@@ -45,7 +45,9 @@ def _version() -> str:
 
     import pvn
 
-    return f"pvn {pvn.__version__} (Python {platform.python_version()}, torch {version('torch')}, {platform.platform()})"
+    return (
+        f"pvn {pvn.__version__} (Python {platform.python_version()}, torch {version('torch')}, {platform.platform()})"
+    )
 
 
 def _run(arguments: Sequence[str]) -> None:

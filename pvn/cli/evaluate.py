@@ -97,9 +97,7 @@ class Evaluate:
             raise ValueError(
                 f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
             )
-        pilots = make_pilots(
-            self.agent, training=training, runs=self.runs, changes=changes, device=self.device
-        )
+        pilots = make_pilots(self.agent, training=training, runs=self.runs, changes=changes, device=self.device)
         for pilot in pilots if self.bound else ():
             predicting_agent(pilot)
         evaluated, bounds = [], []
@@ -107,9 +105,8 @@ class Evaluate:
             stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments))
             with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
                 found = evaluate_pilot(
-                    pilot, segments, split=self.split, stem=stem, device=self.device,
-                    watch=lambda name, done, total, advance_to=advance_to: advance_to(done),
-                )  # fmt: skip
+                    pilot, segments, split=self.split, stem=stem, device=self.device, watch=advance_to
+                )
             evaluated.append(found)
             if self.bound:
                 bounds.append(self._evaluate_predictions(pilot, segments, stem.name))
@@ -127,9 +124,7 @@ class Evaluate:
         for line in missing().values():
             print(line, file=sys.stderr)
         for number, segment in enumerate(progress_over(f"recording {pilot.name}", segments), start=1):
-            record = fly_to_show(
-                pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device
-            )
+            record = fly_to_show(pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device)
             save_flight(record, self.out / "recordings" / f"{pilot.name}_{self.split}_{number}")
 
     def _evaluate_predictions(self, pilot: Pilot, segments: Sequence[Segment], stem: str) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class FigureFlights:
         if self.seed is not None and self.seed < 0:
             raise ValueError(f"seed: got {self.seed}, expected 0 or more")
         if self.corpus is not None and self.field != 0:
-            raise ValueError(f"field: got {self.field} and a corpus, expected one of them; leave out --field or --corpus")
+            raise ValueError(
+                f"field: got {self.field} and a corpus, expected one of them; leave out --field or --corpus"
+            )
         number = 1 if self.instructions else count
         if self.segment and self.corpus is not None:
             chosen = corpus_segments(self.corpus, self.segment)

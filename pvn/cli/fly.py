@@ -150,9 +150,7 @@ class Fly:
         console = Console()
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         with console.status("compiling (the first time only) and flying"):
-            log, frames = fly_with_frames(
-                [one.task for one in chosen], policy, device=self.device, config=pilot.config
-            )
+            log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
         paths = [self.out / f"{self._name(one.label)}.png" for one in chosen]
         for flight, one in enumerate(track(chosen, "drawing", console=console)):
             draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)

@@ -111,6 +111,4 @@ def needing(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "pvn":  # a fault of ours, not a missing extra
             raise
-        raise ValueError(
-            f'{error.name} is not installed; install it with: pip install "pvn-drone[{extra}]"'
-        ) from None
+        raise ValueError(f'{error.name} is not installed; install it with: pip install "pvn-drone[{extra}]"') from None

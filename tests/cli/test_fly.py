@@ -68,6 +68,7 @@ def test_segments_of_a_corpus_are_named_by_their_ids(corpus, undrawn, printed):
     assert pictures("out") == sorted(f"corpus_{one.id}.png" for one in (first, second))
 
 
+@pytest.mark.long
 def test_a_seed_is_another_tour_through_the_same_field(own_field, undrawn, printed):
     layout = sample_paragraph(3)[0].task.layout
     for options, seed, name in (

@@ -50,7 +50,8 @@ def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(help_text):
 
 
 def test_overrides_reach_the_training_and_are_written_down(tiny, run):
-    run(f"pvn train --agent pvn-no-goal --preset smoke --corpus tiny --out run --stage 2 --seed 3 {STAGE2} --stage2.beta 0.9")
+    options = f"--agent pvn-no-goal --preset smoke --seed 3 --stage 2 {STAGE2} --stage2.beta 0.9"
+    run(f"pvn train --corpus tiny --out run {options}")
     written = read("run/run.json")
     base = recipe_for(SYSTEMS["pvn-no-goal"], "smoke").with_seed(3)
     assert (written["agent"], written["preset"], written["corpus"]) == ("pvn-no-goal", "smoke", identity(tiny))
@@ -134,8 +135,6 @@ def test_what_does_not_belong_together_is_refused(options, message, begun, refus
 
 def test_a_run_of_the_first_version_is_told_from_others_too(begun, refused):
     content = read("run/run.json")
-    Path("run/run.json").write_text(
-        json.dumps({"system": "pvn", "preset": "smoke", "corpus": content["corpus"]})
-    )
+    Path("run/run.json").write_text(json.dumps({"system": "pvn", "preset": "smoke", "corpus": content["corpus"]}))
     message = refused("pvn train --agent pvn-no-aux --preset smoke --corpus tiny --out run --resume")
     assert "begun with 'pvn'" in message

@@ -15,7 +15,10 @@ def test_summaries_come_in_the_order_of_the_agents_and_nothing_is_kept(meadow, t
     monkeypatch.chdir(tmp_path)
     seen = []
     oracle, stop = evaluate(
-        ["oracle", load_pilot("stop")], meadow, limit=3, watch=lambda name, done, total: seen.append((name, done, total))
+        ["oracle", load_pilot("stop")],
+        meadow,
+        limit=3,
+        watch=lambda name, done, total: seen.append((name, done, total)),
     )
     assert (oracle.system, stop.system) == ("oracle", "stop")
     assert oracle.overall.sr.value == 100 and stop.overall.steps.value == 1 and oracle.overall.flights == 3
