@@ -313,7 +313,7 @@ def test_pictures_are_our_simulators_blue_first(client):
     assert (response.width, response.height) == (128, 72)
     pixels = np.frombuffer(response.image_data_uint8, np.uint8).reshape(72, 128, 3)[..., ::-1]
     simulator, pose = native(client)
-    expected = simulator.look(pose, torch.zeros(1, dtype=torch.int64))[0].numpy()
+    expected = simulator.render(pose, torch.zeros(1, dtype=torch.int64))[0].numpy()
     assert (pixels != expected).any(-1).mean() < 0.002, "a pixel on an edge may round differently"
     png = client.simGetImage("0", 0)
     assert (np.round(imread(io.BytesIO(png))[..., :3] * 255) == pixels).all()

@@ -214,7 +214,7 @@ def test_what_a_landmark_adds_to_pictures_lands_on_its_cell(name):
         0.4 * (unit[:, 2] - 0.5), 0.3 * (unit[:, 3] - 0.3), bearing + math.pi + 0.6 * (unit[:, 4] - 0.5),
     ], -1)  # fmt: skip
     field = torch.ones(num_views, dtype=torch.int64)
-    added = (simulator.look(pose, field).float() - simulator.look(pose, 0 * field).float()).abs().sum(-1)
+    added = (simulator.render(pose, field).float() - simulator.render(pose, 0 * field).float()).abs().sum(-1)
     features = functional.avg_pool2d(added[:, None], 3, STRIDE, 1).permute(0, 2, 3, 1).contiguous()
     for origin in start_poses(4):
         maps, _ = accumulate(

@@ -90,7 +90,7 @@ def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
         "grounding_and_lingunet": lambda: model.predict(seen, memory.embedding),
         "stage_2": lambda: agent.execution(crop_around(visitation.probability, pose, agent.execution.config)),
         "reading_the_instruction": lambda: agent.begin([task], simulator.device),
-        "picture": lambda: simulator.look(observation.pose_world, simulator.field_index),
+        "picture": lambda: simulator.render(observation.pose_world, simulator.field_index),
     }
     return {f"{name}_ms": _median_ms(work, simulator.device, repeats) for name, work in works.items()}
 

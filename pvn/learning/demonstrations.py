@@ -264,8 +264,8 @@ class Batch:
 def _pictures(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
     """Pictures (K, H, W, 3) uint8 from poses (K, 6), or from above, in fields (K,)."""
     if shown.overhead_px is not None:
-        return shown.simulator.look_down(field, shown.overhead_px, OVERHEAD_MARGIN)
-    return shown.simulator.look(pose_world, field)
+        return shown.simulator.render_from_above(field, shown.overhead_px, OVERHEAD_MARGIN)
+    return shown.simulator.render(pose_world, field)
 
 
 def _visible(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:

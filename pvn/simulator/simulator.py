@@ -327,7 +327,7 @@ class Simulator:
         self._functions.observe(state, self._lens, torch.empty((len(pose), 6), device=self.device), cameras)
         return cameras
 
-    def look(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
+    def render(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
         """Pictures (K, H, W, 3) uint8 from poses (K, 6), field frame, in fields (K,); no flight is touched."""
         camera = self.config.camera
         image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
@@ -345,7 +345,7 @@ class Simulator:
         self._functions.measure(cameras, self._traced, field_index, self._num_solids, depth, seen)
         return seen
 
-    def look_down(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
+    def render_from_above(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
         """Views straight down (K, S, S, 3) uint8 on fields (K,) and `margin` metres around them, north up."""
         cameras = _overhead_camera(size_px, margin, self.device).repeat(len(field_index), 1)
         image = torch.empty((len(field_index), size_px, size_px, 3), dtype=torch.uint8, device=self.device)
@@ -354,4 +354,4 @@ class Simulator:
 
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
         """Views straight down (B, S, S, 3) uint8 on each flight's field and `margin` metres around it, north up."""
-        return self.look_down(self.field_index, size_px, margin)
+        return self.render_from_above(self.field_index, size_px, margin)
