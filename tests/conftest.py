@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -26,7 +30,7 @@ def meadow():
 
 @pytest.fixture(scope="session")
 def paragraph():
-    """One paragraph: segments that follow each other in one field. Do not change it."""
+    """One paragraph: five segments that follow each other in one field. Do not change it."""
     from pvn.corpus.meadow.generator import sample_paragraph
 
     return sample_paragraph(3)
@@ -34,7 +38,38 @@ def paragraph():
 
 @pytest.fixture(scope="session")
 def shipped_pvn():
-    """The agent that is shipped with the package. Do not change it."""
+    """The agent that comes with the package. Do not change it."""
     from pvn.learning.agent import load_agent
 
     return load_agent("pvn")
+
+
+def _set_landmark_classes(classes):
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pvn."):
+            if hasattr(module, "LANDMARK_CLASSES"):
+                module.LANDMARK_CLASSES = classes
+            if hasattr(module, "LANDMARK_NAMES"):
+                module.LANDMARK_NAMES = tuple(classes)
+    if "pvn.simulator.fields" in sys.modules:
+        sys.modules["pvn.simulator.fields"]._tables.cache_clear()
+
+
+@pytest.fixture
+def a_new_class():
+    """`with a_new_class():` there is a landmark class "Aardvark", the first in the alphabet: all other ranks shift."""
+    from pvn.world.landmarks import LANDMARK_CLASSES
+
+    aardvark = replace(LANDMARK_CLASSES["Barrel"], name="Aardvark", noun="aardvark")
+    every = {"Aardvark": aardvark} | LANDMARK_CLASSES
+    shifted = {name: replace(kind, index=index) for index, (name, kind) in enumerate(every.items())}
+
+    @contextmanager
+    def added():
+        _set_landmark_classes(shifted)
+        try:
+            yield
+        finally:
+            _set_landmark_classes(LANDMARK_CLASSES)
+
+    return added

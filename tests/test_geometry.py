@@ -1,21 +1,26 @@
-"""Frames and the pinhole camera: what goes there comes back."""
+"""Frames, the pinhole camera, map cells and points along a path: what is converted there comes back."""
 
 import math
 
+import numba
+import numpy as np
 import pytest
 import torch
 
 from pvn.geometry import (
     Camera,
     MapGrid,
+    distances_along,
     ground_homography,
     ground_points,
     pixel_rays,
+    points_along,
     project,
     rotation_body_camera,
     rotation_world_body,
     to_map,
     wrap_angle,
+    wrap_radians,
 )
 
 
@@ -112,6 +117,31 @@ def test_wrapped_angles_are_the_same_direction():
     wrapped = wrap_angle(angle)
     assert wrapped.abs().max() <= math.pi + 1e-12
     assert torch.allclose(wrapped.sin(), angle.sin()) and torch.allclose(wrapped.cos(), angle.cos())
+
+
+def test_numbers_arrays_and_compiled_code_are_wrapped_as_tensors_are():
+    @numba.njit
+    def compiled(angle):
+        return wrap_radians(angle)
+
+    angles = np.linspace(-20, 20, 101)
+    expected = wrap_angle(torch.from_numpy(angles)).numpy()
+    assert np.allclose(wrap_radians(angles), expected, atol=1e-12)
+    for angle, wrapped in zip(angles.tolist(), expected.tolist(), strict=True):
+        assert wrap_radians(angle) == compiled(angle) == pytest.approx(wrapped, abs=1e-12)
+    assert wrap_radians(math.pi) == -math.pi, "the half-open end"
+
+
+def test_distances_along_a_path_are_its_legs_added_up():
+    path = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [3.0, 14.0]])
+    assert distances_along(path).tolist() == [0.0, 5.0, 5.0, 15.0]
+
+
+def test_points_along_a_path_lie_on_it_at_their_distances():
+    corner = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0]])
+    points = points_along(corner, np.array([0.0, 1.0, 4.0, 6.5, 8.0]))
+    assert points.tolist() == [[0.0, 0.0], [1.0, 0.0], [4.0, 0.0], [4.0, 2.5], [4.0, 4.0]]
+    assert np.array_equal(points_along(corner, distances_along(corner)), corner)
 
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"horizontal_view": math.pi}, {"horizontal_view": 0.0}])

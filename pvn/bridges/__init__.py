@@ -1,1 +1,1 @@
-"""Other worlds, and scripts written for them."""
+"""Bridges to other simulators and to scripts written for them."""

@@ -1,32 +1,35 @@
-"""The command line: one frozen dataclass for each verb, which is its options, its help and its defaults at once.
+"""The command line: one frozen dataclass for each verb, which holds its options, their help and their defaults.
 
-Nothing heavy is imported before a verb runs, so that help is there at once.
+Nothing heavy is imported before a verb runs, so help appears at once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import tyro
 from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
 
-from pvn.cli.benches import Bench
-from pvn.cli.corpora import Corpus
-from pvn.cli.demonstrating import Demo
-from pvn.cli.drawing import Figure
-from pvn.cli.evaluating import Evaluate
-from pvn.cli.flying import Fly, Show
-from pvn.cli.reproducing import Reproduce
-from pvn.cli.serving import Serve
-from pvn.cli.training import Train
+from pvn.cli.bench import Bench
+from pvn.cli.corpus import CorpusVerb
+from pvn.cli.demo import Demo
+from pvn.cli.evaluate import Evaluate
+from pvn.cli.figure import FigureVerb
+from pvn.cli.fly import Fly
+from pvn.cli.reproduce import Reproduce
+from pvn.cli.serve import Serve
+from pvn.cli.show import Show
+from pvn.cli.train import Train, train
 
 Verb = (
     Annotated[Fly, subcommand("fly", prefix_name=False)]
     | Annotated[Demo, subcommand("demo", prefix_name=False)]
     | Annotated[Show, subcommand("show", prefix_name=False)]
-    | Annotated[Figure, subcommand("figure", prefix_name=False)]
-    | Annotated[Corpus, subcommand("corpus", prefix_name=False)]
+    | Annotated[FigureVerb, subcommand("figure", prefix_name=False)]
+    | Annotated[CorpusVerb, subcommand("corpus", prefix_name=False)]
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[Reproduce, subcommand("reproduce", prefix_name=False)]
@@ -35,20 +38,46 @@ Verb = (
 )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the verb on the command line; what a user can mend is said in one line, without a traceback."""
+def _version() -> str:
+    """One line with the versions that a bug report needs."""
+    import platform
+    from importlib.metadata import version
+
+    import pvn
+
+    return (
+        f"pvn {pvn.__version__} (Python {platform.python_version()}, torch {version('torch')}, {platform.platform()})"
+    )
+
+
+def _run(arguments: Sequence[str]) -> None:
+    """Parse the command line and run its verb."""
+    if list(arguments) == ["--version"]:
+        print(_version())
+        return
+    if arguments and arguments[0] == "train":  # whose options depend on the agent and the preset
+        train(list(arguments[1:]))
+        return
     parse: Any = tyro.cli  # a union of verbs is no type to mypy
     verb = parse(
         configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[type-var]
         prog="pvn",
-        description="Fly a quadcopter by language.",
+        description="Fly a quadcopter by language. `pvn --version` prints the version.",
         args=arguments,
     )
+    verb.run()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a verb; an error that the user can fix is one line, without a traceback."""
     try:
-        verb.run()
+        _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (ValueError, OSError) as error:
         print(f"pvn: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("pvn: interrupted; files are written whole or not at all", file=sys.stderr)
+        print("pvn: interrupted; every file is either complete or absent", file=sys.stderr)
         raise SystemExit(130) from None

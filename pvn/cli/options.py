@@ -1,35 +1,101 @@
-"""What several verbs share."""
+"""Options that several verbs share, each with one name, one type and one error message."""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from tyro.conf import arg
 from tyro.constructors import PrimitiveConstructorSpec
 
+from pvn.systems import SYSTEMS, TRAINED
+
 Device = Literal["cpu", "cuda"]
+Preset = Literal["paper", "smoke"]
 SPLITS = ("train", "dev", "test")
+AGENT_FILE = "agent.safetensors"
+"""In the folder of a training run: the trained agent."""
 
 
-def _split(text: str) -> Any:
-    """The split of a name; of a name that none has, the nearest is told."""
-    if text in SPLITS:
+def _known(text: str, names: Sequence[str], others: str = "") -> str:
+    """A name that is known; a ValueError tells the nearest one. others: what else is accepted, in words."""
+    if text in names:
         return text
-    near = difflib.get_close_matches(text, SPLITS, 1)
-    meant = f"; did you mean {near[0]}?" if near else ""
-    raise ValueError(f"split: got {text!r}, expected one of {', '.join(SPLITS)}{meant}")
+    near = difflib.get_close_matches(text, names, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"got {text!r}, expected one of {', '.join(names)}{others}{hint}")
 
 
-Split = Annotated[
-    Literal["train", "dev", "test"],
-    PrimitiveConstructorSpec(
-        nargs=1, metavar="{train,dev,test}", instance_from_str=lambda words: _split(words[0]),
-        is_instance=lambda value: value in SPLITS, str_from_instance=lambda value: [value],
-    ),
-]  # fmt: skip
+def _agent(text: str) -> str:
+    """The name of a system, or the path of an agent's file, which must be there."""
+    path = Path(text)
+    if text not in SYSTEMS and path.suffix == ".safetensors":
+        if not path.is_file():
+            raise ValueError(f"got {text}, but there is no such file; expected an agent written by `pvn train`")
+        return text
+    if text not in SYSTEMS and (path / AGENT_FILE).is_file():
+        raise ValueError(f"got the folder {text}, expected the file of the agent in it: {path / AGENT_FILE}")
+    return _known(text, tuple(SYSTEMS), " or an agent's .safetensors file")
+
+
+def _field(text: str) -> int | Path:
+    """The number of a random field, or the path of a LANI environment file, which must be there."""
+    try:
+        number = int(text)
+    except ValueError:
+        if not Path(text).is_file():
+            raise ValueError(
+                f"got {text}, but there is no such file; expected the number of a random field, or a LANI environment "
+                "file (random_config_N.json)"
+            ) from None
+        return Path(text)
+    if number < 0:
+        raise ValueError(f"got {number}, expected 0 or more, or a LANI environment file (random_config_N.json)")
+    return number
+
+
+def _option(metavar: str, parse: Callable[[str], Any]) -> PrimitiveConstructorSpec[Any]:
+    """An option of one word, which `parse` turns into its value or refuses with a ValueError."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: parse(words[0]),
+        is_instance=lambda value: value is not None,
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _several(metavar: str, parse: Callable[[str], Any]) -> PrimitiveConstructorSpec[Any]:
+    """An option of several words, each of which `parse` turns into a value or refuses."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{metavar} [...]",
+        instance_from_str=lambda words: tuple(map(parse, words)),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: list(map(str, value)),
+    )
+
+
+_SYSTEM_NAMES = f"{{{','.join(SYSTEMS)}}}"
+
+
+Split = Annotated[Literal["train", "dev", "test"], _option("{train,dev,test}", lambda text: _known(text, SPLITS))]
+AgentName = Annotated[str, _option(f"{_SYSTEM_NAMES}|FILE", _agent)]
+"""Who flies: a system, or an agent's .safetensors file."""
+AgentNames = Annotated[tuple[str, ...], _several(f"{_SYSTEM_NAMES}|FILE", _agent)]
+"""Who flies, where several may."""
+TrainedName = Annotated[str, _option(f"{{{','.join(TRAINED)}}}", lambda text: _known(text, TRAINED))]
+"""A system that is trained."""
+SystemNames = Annotated[tuple[str, ...], _several(_SYSTEM_NAMES, lambda text: _known(text, tuple(SYSTEMS)))]
+"""Systems of the results table."""
+SegmentNames = Annotated[tuple[str, ...], arg(metavar="ID [ID ...]")]
+"""Which segments: numbers in a tour, or ids in a corpus."""
+FieldName = Annotated[int | Path, _option("NUMBER|FILE", _field)]
+"""Where: a random field by its number, or the field in a LANI environment file."""
 
 
 def print_json(report: object) -> None:
@@ -39,8 +105,10 @@ def print_json(report: object) -> None:
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """What is imported here comes with an extra; without it, say how to install it."""
+    """Wraps imports that need an extra; where it is not installed, the error says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ValueError(f'{error.name}: not installed here; install it with: pip install "pvn[{extra}]"') from None
+        if error.name is None or error.name.partition(".")[0] == "pvn":  # a fault of ours, not a missing extra
+            raise
+        raise ValueError(f'{error.name} is not installed; install it with: pip install "pvn-drone[{extra}]"') from None

@@ -1,1 +1,1 @@
-"""What is asked and flown: tasks, the policies that need no learning, the one roll-out loop."""
+"""What was said and flown: segments, files, statistics, vocabulary, alignment, LANI's readers, the generator."""

@@ -1,9 +1,9 @@
-"""Which words mean which landmark classes, found by counting what is near the paths where people say them.
+"""Which words mean which landmark classes, found by counting which landmarks are near the path when people use a word.
 
 The paper's appendix: over the training segments, E(o) is the event that a landmark of class o stands within 15 m of the
 demonstrated path, E(t) that the term t occurs in the instruction, once or more. A term is aligned with a class if
-P(o, t) ln(P(o, t) / (P(o) P(t))) > 0.008 and P(t) < 0.1. The authors' code counts a word said twice as two events; we
-follow the paper. "Within" is at most 15 m here, less than that in their code.
+P(o, t) ln(P(o, t) / (P(o) P(t))) > 0.008 and P(t) < 0.1. The authors' code counts a word that occurs twice as two
+events; we follow the paper. "Within 15 m" includes exactly 15 m here, but not in their code.
 """
 
 from __future__ import annotations
@@ -17,28 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.segments import Segment
-from pvn.corpus.vocabulary import NUM_RESERVED, Vocabulary, tokenise
+from pvn.corpus.vocabulary import NUM_RESERVED, Vocabulary
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Layout
 
 VERSION = 1
 
-# Words of references that say nothing about the thing itself.
-_EMPTY = frozenset(
-    "a almost an and as back by colored down for from growing has have holds in is it its itself kinda lies like "
-    "looking looks lying made mid not object of off on one ones out over painted s see set shaped side sided sit "
-    "sitting sized standing than that thats the they thing things to together too up use very w was way with without "
-    "would you".split()
-)
-
+# Words in references that say nothing about the thing itself.
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlignmentConfig:
-    """What counts as near, and what as aligned."""
+    """What counts as near and what as aligned."""
 
     radius: float = 15.0
     """Landmarks at most this far from a point of the path are near it, metres (paper)."""
@@ -58,9 +50,9 @@ class Alignment:
     """The words aligned with each landmark class."""
 
     vocabulary: Vocabulary
-    """The words are terms of it."""
+    """The words are terms of this vocabulary."""
     words: tuple[tuple[str, ...], ...]
-    """For each of the 63 classes, in the order of `LANDMARK_NAMES`, its words by falling score."""
+    """For each of the 63 classes, in the order of `LANDMARK_NAMES`, its words by descending score."""
     scores: tuple[tuple[float, ...], ...]
     """The words' scores."""
 
@@ -73,18 +65,18 @@ class Alignment:
             if strange:
                 raise ValueError(
                     f"alignment: {name}: got {strange[0]!r}, expected terms of the vocabulary; "
-                    "an alignment and its vocabulary are made of the same training text"
+                    "an alignment and its vocabulary are made from the same training text"
                 )
             if len(set(words)) != len(words) or len(words) != len(scores):
                 raise ValueError(
                     f"alignment: {name}: got {words} and {scores}, expected each word once, with its score"
                 )
             if not all(map(math.isfinite, scores)) or list(scores) != sorted(scores, reverse=True):
-                raise ValueError(f"alignment: {name}: got scores {scores}, expected finite falling ones")
+                raise ValueError(f"alignment: {name}: got scores {scores}, expected finite ones in descending order")
 
     @functools.cached_property
     def is_aligned(self) -> Mask:
-        """Whether (V, 63) each id of the vocabulary is aligned with each class; no reserved id is with any."""
+        """Whether (V, 63) each id of the vocabulary is aligned with each class; reserved ids are aligned with none."""
         place = {term: NUM_RESERVED + index for index, term in enumerate(self.vocabulary.terms)}
         table = np.zeros((len(self.vocabulary), len(LANDMARK_NAMES)), bool)
         for column, words in enumerate(self.words):
@@ -93,33 +85,44 @@ class Alignment:
         return table
 
     def mentioned(self, instruction: str | Sequence[int]) -> Mask:
-        """Which (63,) classes an instruction, a text or its ids (N,), mentions: those aligned with any of its words.
+        """Which classes (63,) an instruction, given as text or ids (N,), mentions: those aligned with any of its words.
 
-        For ids (B, N) in one array, padded or not, `is_aligned[ids].any(axis=1)` is the same, (B, 63).
+        For an array of ids (B, N), padded or not, use `is_aligned[ids].any(axis=1)`, (B, 63).
         """
         ids = self.vocabulary.encode(instruction) if isinstance(instruction, str) else instruction
         return np.logical_or.reduce(self.is_aligned[np.asarray(ids, np.int64)])
 
     def to_json(self) -> dict[str, Any]:
-        """The words and scores as what JSON can hold; the vocabulary is kept apart."""
+        """Words and scores by class name, as values that JSON can hold; the vocabulary is stored separately."""
         pairs = (zip(words, scores, strict=True) for words, scores in zip(self.words, self.scores, strict=True))
         return {"version": VERSION, "classes": dict(zip(LANDMARK_NAMES, map(dict, pairs), strict=True))}
 
     @staticmethod
     def from_json(content: object, vocabulary: Vocabulary) -> Alignment:
-        """The alignment that `to_json` gave, with the vocabulary it was made with."""
+        """The alignment from what `to_json` returned and the vocabulary it was made with.
+
+        Classes are found by name; those added since the file was written have no words.
+        """
         if not isinstance(content, dict) or content.get("version") != VERSION:
             got = content.get("version") if isinstance(content, dict) else type(content).__name__
             raise ValueError(
                 f"alignment: got version {got!r}, expected {VERSION}; make it again from training segments"
             )
         classes = content.get("classes")
-        if not isinstance(classes, dict) or set(classes) != set(LANDMARK_NAMES):
-            raise ValueError("alignment: classes: expected an object with the 63 landmark classes and no others")
+        if not isinstance(classes, dict) or not classes:
+            raise ValueError("alignment: classes: expected an object from names of landmark classes to words")
+        unknown = sorted(set(classes) - set(LANDMARK_NAMES))
+        if unknown:
+            raise ValueError(
+                f"alignment: classes: got {unknown[0]!r}, expected landmark classes that pvn has (`pvn show "
+                "catalogue`); read it with the version of pvn that wrote it, or make it again from training segments"
+            )
         for name, scores in classes.items():
             if not isinstance(scores, dict) or not all(type(score) is float for score in scores.values()):
                 raise ValueError(f"alignment: {name}: got {str(scores)[:60]}, expected an object from words to scores")
-        ranked = [sorted(classes[name].items(), key=lambda item: (-item[1], item[0])) for name in LANDMARK_NAMES]
+        ranked = [
+            sorted(classes.get(name, {}).items(), key=lambda item: (-item[1], item[0])) for name in LANDMARK_NAMES
+        ]
         return Alignment(
             vocabulary,
             tuple(tuple(word for word, _ in pairs) for pairs in ranked),
@@ -128,7 +131,7 @@ class Alignment:
 
 
 def near_classes(segments: Sequence[Segment], radius: float) -> Mask:
-    """Which (S, 63) classes have a landmark at most `radius` metres from a point of each segment's path."""
+    """Which classes (S, 63) have a landmark at most `radius` metres from a point of each segment's path."""
     is_near = np.zeros((len(segments), len(LANDMARK_NAMES)), bool)
     fields: dict[int, tuple[Layout, npt.NDArray[np.float64], npt.NDArray[np.int64]]] = {}
     for row, segment in enumerate(segments):
@@ -144,7 +147,7 @@ def near_classes(segments: Sequence[Segment], radius: float) -> Mask:
 
 
 def _term_events(segments: Sequence[Segment], vocabulary: Vocabulary) -> tuple[npt.NDArray[np.int64], ...]:
-    """Rows (E,) of the segments and places (E,) of the terms that occur in their instructions, each pair once."""
+    """Indices (E,) of segments and (E,) of the terms that occur in their instructions, each pair once."""
     places = [sorted(set(vocabulary.encode(segment.task.instruction))) for segment in segments]
     rows = np.repeat(np.arange(len(segments)), [len(ids) for ids in places])
     terms = np.array([number for ids in places for number in ids], np.int64) - NUM_RESERVED
@@ -155,7 +158,7 @@ def _term_events(segments: Sequence[Segment], vocabulary: Vocabulary) -> tuple[n
 def align(
     segments: Sequence[Segment], vocabulary: Vocabulary, config: AlignmentConfig = AlignmentConfig()
 ) -> Alignment:
-    """The alignment of some training segments; it does not depend on their order."""
+    """The alignment that training segments give, whatever their order."""
     if not segments:
         raise ValueError("alignment: got no segments, expected those of a training split")
     num_terms, num_segments = len(vocabulary.terms), len(segments)
@@ -164,7 +167,7 @@ def align(
     num_near = is_near.sum(axis=0)  # (63,)
     num_said = np.bincount(terms, minlength=num_terms)  # (terms,)
     num_both = np.stack([np.bincount(terms[near[rows]], minlength=num_terms) for near in is_near.T], axis=1)
-    # Where a term and a class never meet, P ln P is 0; the logarithm is taken of 1 instead.
+    # Where a term and a class never occur together the score is 0; ln 1 stands in for ln 0.
     ratio = num_both * num_segments / np.maximum(num_near * num_said[:, None], 1)
     score = num_both / num_segments * np.log(np.where(num_both, ratio, 1.0))
     is_kept = (score > config.min_score) & (num_said / num_segments < config.max_probability)[:, None]
@@ -175,20 +178,3 @@ def align(
         words.append(tuple(vocabulary.terms[place] for place in kept))
         scores.append(tuple(score[kept, column].tolist()))
     return Alignment(vocabulary, tuple(words), tuple(scores))
-
-
-def sensible_words(alignment: Alignment, banks: Sequence[Bank] | None = None) -> dict[str, tuple[str, ...]]:
-    """For each class, those of its aligned words that an author of the banks (the bundled ones) calls it by.
-
-    A word is one an author calls the class by if it is in a reference for it and says something about the thing ("of"
-    and "thing" do not). A class with none is not understood.
-    """
-    called: dict[str, set[str | None]] = {name: set() for name in LANDMARK_NAMES}
-    for bank in bundled_banks() if banks is None else banks:
-        for name, references in bank.references.items():
-            words = {word for text in references for word in tokenise(text)} - _EMPTY
-            called[name] |= {alignment.vocabulary.term(word) for word in words}
-    return {
-        name: tuple(word for word in words if word in called[name])
-        for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True)
-    }

@@ -2,7 +2,7 @@
 
 drif: a folder `configs` with annotation files, `configs/random_config_N.json`, `paths/random_curve_N.json` and
 `anno_paths/anno_curve_N.json`. CIFF: a folder `data/nav_drone` with annotation files whose records name their files.
-Nothing is written, and nothing is left out silently: what cannot be used comes back with its reason.
+Nothing is written, and nothing is left out silently: what cannot be used is returned with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pvn.corpus.lani_records import Points, Unusable, cut, environment_number, read_paragraph, route_in_metres
+from pvn.corpus.lani_records import Points, Unusable, cut_route, environment_number, read_paragraph, route_in_metres
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
@@ -34,24 +34,26 @@ class Refusal:
     """One record or segment that could not be used."""
 
     record: str
-    """Where: "train_annotations_6000.json, environment 12, segment 3"; segments count from 0, as in segment ids."""
+    """Which one: "train_annotations_6000.json, environment 12, segment 3", counted from 0 as in segment ids."""
     reason: str
     """Why, with what was found: "end far from the path: got 3.10 m from its point, expected at most 2 m"."""
     kind: str
-    """Why, without the particulars, to count by: "end far from the path"."""
+    """Why, without the details, for counting: "end far from the path"."""
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Something put right in reading, for the user to know of."""
+    """Something that was repaired in reading, for the user to know."""
 
     record: str
+    """Which one, as in a refusal, or which file."""
     what: str
+    """What was wrong and how it was read."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """A corpus read from LANI's files, and everything there is to say about the reading."""
+    """A corpus read from LANI's files, and a report of how that went."""
 
     layout: LaniLayout
     """Which of the public layouts was found."""
@@ -59,21 +61,22 @@ class Import:
     refusals: tuple[Refusal, ...]
     """Records and segments that could not be used, in the files' order."""
     repairs: tuple[Repair, ...]
+    """What was repaired in reading."""
     files: tuple[Path, ...]
     """Annotation files that were read."""
     left_out: tuple[Path, ...]
-    """Annotation files beside them that were not: another set of the same environments."""
+    """Annotation files beside them that were not read: another set for the same environments."""
     num_records: int
     """Paragraphs in the files, used or not."""
 
     def count_refusals(self) -> list[tuple[str, int]]:
-        """Kinds of refusal and how many of each, the commonest first."""
+        """Kinds of refusal and the number of each, the most common first."""
         return Counter(refusal.kind for refusal in self.refusals).most_common()
 
 
 @dataclass(frozen=True)
 class _AnnotationSet:
-    """The files of one release of annotations; a split of None is a file with all three."""
+    """The files of one release of annotations; a split of None means a file with all three splits."""
 
     name: str
     files: tuple[tuple[Split | None, Path], ...]
@@ -81,7 +84,7 @@ class _AnnotationSet:
 
 @dataclass(frozen=True)
 class _Source:
-    """What is read: annotations, and the folder under which their environments lie."""
+    """What is read: annotations, and the folder that has their environments."""
 
     layout: LaniLayout
     annotations: _AnnotationSet
@@ -94,17 +97,17 @@ class _Entry:
     """One record of an annotation file."""
 
     file: str
-    """The file, and the split where the file has several."""
+    """The file's name, with the split if the file has several."""
     split: Split
     index: int
     content: Any
 
 
 def _annotation_sets(folder: Path) -> list[_AnnotationSet]:
-    """The sets of annotations in a folder, the one to read first.
+    """The sets of annotations in a folder; the first is the one to read.
 
-    A higher number is a later release of the same environments. CIFF's synthetic sets come last: their environments
-    have the same numbers as LANI's.
+    A higher number is a later release for the same environments. CIFF's synthetic sets come last, because their
+    environments have the same numbers as LANI's.
     """
     if not folder.is_dir():
         return []
@@ -130,7 +133,7 @@ def _split(name: str) -> Split:
 
 
 def _layout_of(folder: Path) -> LaniLayout:
-    """Which layout a folder of annotation files belongs to, by what lies beside them."""
+    """Which layout a folder of annotation files has, judged by the other files in it."""
     names = {path.name for path in folder.iterdir()}
     if folder.resolve().name == "nav_drone" or any(_LOCALMOVES.match(name) or _SYNTHETIC.match(name) for name in names):
         return "ciff"
@@ -143,7 +146,7 @@ def _layout_of(folder: Path) -> LaniLayout:
 
 
 def _find_folder(path: Path) -> tuple[LaniLayout, Path]:
-    """The folder of the annotation files that a path means, and its layout."""
+    """The layout and the folder of annotation files that a path refers to."""
     if not path.exists():
         raise FileNotFoundError(f"no folder {path}; expected LANI's data, as drif or as CIFF lay it out")
     if path.is_file():
@@ -168,7 +171,9 @@ def _find_source(path: Path) -> tuple[_Source, list[Repair]]:
     layout, folder = _find_folder(path)
     sets = _annotation_sets(folder)
     if path.is_file():
-        sets.sort(key=lambda one: path not in [file for _, file in one.files])  # the set that the user named, first
+        sets.sort(
+            key=lambda one: path not in [file for _, file in one.files]
+        )  # the set that the user asked for comes first
         if not sets or path not in [file for _, file in sets[0].files]:
             raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
     resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
@@ -177,7 +182,7 @@ def _find_source(path: Path) -> tuple[_Source, list[Repair]]:
 
 
 def _find_resources(folder: Path, set_name: str) -> tuple[Path, list[Repair]]:
-    """Where CIFF's environment files lie: its experiment's resources_dir, or beside the annotations."""
+    """The folder of CIFF's environment files: its experiment's resources_dir, or that of the annotations."""
     numbers = [_LOCALMOVES.fullmatch(path.name) for path in folder.iterdir()]
     configs = sorted((match[1] == set_name, int(match[1]), match[0]) for match in numbers if match)
     if not configs:
@@ -227,11 +232,11 @@ def _named_file(source: _Source, record: dict[str, Any], key: str, what: str) ->
 
 
 def _environment_files(source: _Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
-    """The files of a record's field and of its route."""
+    """The files of a record's field and route."""
     if source.layout == "ciff":
         field_file = _named_file(source, record, "config_file", "environment")
         return field_file, _named_file(source, record, "path_file", "path")
-    # What a person flew takes precedence over what the person was shown.
+    # The path a person flew takes precedence over the one the person was shown.
     flown = source.resources / "anno_paths" / f"anno_curve_{environment}.json"
     shown = source.resources / "paths" / f"random_curve_{environment}.json"
     field_file = source.resources / "configs" / f"random_config_{environment}.json"
@@ -252,7 +257,7 @@ def _read_or_refuse(reader: Callable[[Path], Read], path: Path, what: str) -> Re
 
 @dataclass
 class _Intake:
-    """What has been read so far."""
+    """The result so far."""
 
     source: _Source
     segments: dict[Split, list[Segment]]
@@ -260,12 +265,12 @@ class _Intake:
     repairs: list[Repair]
     layouts: dict[Path, Layout] = field(default_factory=dict)
     homes: dict[int, tuple[Split, Layout]] = field(default_factory=dict)
-    """Split and field of each environment with a segment in the corpus."""
+    """Split and field of each environment that has a segment in the corpus."""
     num_places: Counter[int] = field(default_factory=Counter)
-    """Segments, used or not, of each environment."""
+    """Number of segments of each environment, used or not."""
 
-    def take(self, entry: _Entry) -> None:
-        """Add a record's segments, or the reasons why not."""
+    def add(self, entry: _Entry) -> None:
+        """Add a record's segments, or the reasons why they cannot be used."""
         where = f"{entry.file}, record {entry.index}"
         try:
             if not isinstance(entry.content, dict):
@@ -294,15 +299,15 @@ class _Intake:
             raise Unusable("unusable path file", f"{route_file}: got no points")
         if paragraph.repair:
             self.repairs.append(Repair(where, paragraph.repair))
-        return cut(paragraph, layout, route_in_metres(route, paragraph.starts[0, :2]))
+        return cut_route(paragraph, layout, route_in_metres(route, paragraph.starts[0, :2]))
 
     def _layout(self, environment: int, split: Split, path: Path) -> Layout:
-        """The field, the same object for all segments in it."""
+        """The field; the same object for all its segments."""
         home, known = self.homes.get(environment, (split, None))
         if home != split:
             raise Unusable(
                 "environment in two splits",
-                f"environment {environment} is in {home} already; fields seen in training must not be scored",
+                f"environment {environment} is already in {home}; fields seen in training must not be scored",
             )
         if path not in self.layouts:
             self.layouts[path] = _read_or_refuse(read_layout, path, "environment")
@@ -314,16 +319,16 @@ class _Intake:
 def import_lani(path: Path | str, progress: Callable[[list[Any]], Iterable[Any]] = iter) -> Import:
     """The LANI corpus at a path: drif's data folder or its `configs`, CIFF's repository or its `data/nav_drone`.
 
-    Of several sets of annotations the latest is read; the path of an annotation file chooses its set. `progress` wraps
-    the list of records. Raises FileNotFoundError or ValueError where there is no corpus to read.
+    Of several sets of annotations the latest is read; the path of an annotation file selects its set. `progress` wraps
+    the list of records. Raises FileNotFoundError or ValueError if there is no corpus to read.
     """
     path = Path(path)
     source, repairs = _find_source(path)
     entries, refusals = _read_entries(source.annotations)
     intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs)
     for entry in progress(entries):
-        intake.take(entry)
-    # A paragraph's segments follow each other, even when its records do not.
+        intake.add(entry)
+    # Segments of a paragraph are put together, even if its records were not.
     splits = {
         split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))
         for split, segments in intake.segments.items()

@@ -1,8 +1,8 @@
-"""One LANI annotation record: read, its units found out, cut into tasks along the path of its field.
+"""One annotation record of LANI: read, converted to metres, and cut into demonstrations along its path.
 
-A record is a paragraph: parallel lists with one entry a segment. Its positions are Unity units (225 to 275 across the
-field) where a person flew, config units (0 to 1000) in drif's synthetic set; nothing in the file says which. What
-cannot be used is `Unusable`, with the reason, and never spoils its neighbours.
+A record is a paragraph: parallel lists with one entry per segment. Its positions are Unity units (225 to 275 across the
+field) if a person flew, and config units (0 to 1000) in drif's synthetic set; nothing in the file says which. What
+cannot be used is `Unusable`, with the reason; the rest of the record still is.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pvn.world.task import Demonstration, Task
 UNITY_ORIGIN = 225.0
 """Unity coordinate of the field's west and south edges; a Unity unit is a metre."""
 MAX_OFFSET = 2.0
-"""How far a segment's start and end may lie from the path's points they belong to, metres: people follow the path they
+"""How far a segment's start and end may be from the path points they belong to, metres: people follow the path they
 are shown that closely."""
 MARGIN = 1.0
 """How far outside the field a start, an end or a path may be, metres."""
 SAME_POINT = 1e-3
-"""Points closer than this are one point, metres: a person turning in place leaves runs of them."""
+"""Points closer than this are one point, metres: a person who turns in place leaves many."""
 MIN_STEPS = 2
-"""Path steps of the shortest segment used; the authors skip shorter ones everywhere."""
+"""Segments with fewer path steps are skipped, as the authors do everywhere."""
 
 Points = npt.NDArray[np.float64]
 
@@ -38,7 +38,7 @@ _COORDINATES = ("start_x", "start_z", "start_rot", "end_x", "end_z")
 
 
 class Unusable(ValueError):
-    """A record or segment that cannot be used: a kind to count by, and the particulars."""
+    """A record or segment that cannot be used: the kind of reason, for counting, and the details."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
@@ -47,24 +47,24 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Paragraph:
-    """One record, metres and radians, field frame; S segments."""
+    """One record with S segments; metres and radians, field frame."""
 
     instructions: tuple[Any, ...]
-    """As they stand, (S,)."""
+    """(S,), as in the file."""
     coordinates: tuple[tuple[Any, ...], ...]
-    """As they stand, (S, 5): start_x, start_z, start_rot, end_x, end_z."""
+    """(S, 5), as in the file: start_x, start_z, start_rot, end_x, end_z."""
     starts: Points
-    """(S, 3): x, y, yaw; NaN where the record has no number."""
+    """(S, 3): x, y, yaw; NaN where the file has no number."""
     ends: Points
     """(S, 2): x, y."""
     is_turning: tuple[bool, ...]
     """(S,): whether the person only turned in place."""
     repair: str
-    """What was put right in reading it; mostly empty."""
+    """What was repaired in reading it; usually empty."""
 
 
 def environment_number(record: dict[str, Any]) -> int:
-    """The record's environment, which LANI writes as a string and CIFF's synthetic set as a number."""
+    """The record's environment; LANI writes it as a string, CIFF's synthetic set as a number."""
     value = record.get("id")
     text = str(value) if type(value) is int else value.strip() if isinstance(value, str) else ""
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
@@ -84,12 +84,12 @@ def _parallel(record: dict[str, Any], key: str, length: int) -> list[Any]:
 
 
 def _moves(record: dict[str, Any], length: int) -> list[str]:
-    """One text of F, L and R a segment; none in drif's synthetic set."""
+    """One text of F, L and R for each segment; none in drif's synthetic set."""
     if record.get("moves", []) == []:
         return []
     moves = _parallel(record, "moves", length)
     if not all(isinstance(move, str) for move in moves):
-        raise Unusable("moves are not texts", f'moves: got {reprlib.repr(moves)}, expected texts such as "FFLF"')
+        raise Unusable("moves are not text", f'moves: got {reprlib.repr(moves)}, expected texts such as "FFLF"')
     return moves
 
 
@@ -108,10 +108,10 @@ def _is_in_unity_field(values: Points) -> npt.NDArray[np.bool_]:
 
 
 def _is_unity(values: Points, has_moves: bool) -> bool:
-    """Whether positions are Unity units: by their range where that tells, by the record's moves where it does not.
+    """Whether positions are Unity units, judged by their range, or if that is unclear, by whether there are moves.
 
-    Positions that all lie in 225..275 would be a patch of 2.5 m in config units, smaller than any paragraph; if most
-    lie outside, they are config units. Between these, a few may be slips, and a few may be there by chance.
+    If all positions are in 225..275 they are Unity units: as config units they would span 2.5 m, less than any
+    paragraph. If most are outside, they are config units. In between, some may be mistakes or in range by chance.
     """
     values = values[np.isfinite(values)]
     share = _is_in_unity_field(values).mean() if len(values) else 0.5
@@ -125,7 +125,7 @@ def _to_metres(values: Points, is_unity: bool) -> Points:
 
 
 def read_paragraph(record: dict[str, Any]) -> Paragraph:
-    """The record's lists in metres; numbers that are none become NaN, and are refused segment by segment."""
+    """The record's lists in metres; what is not a number becomes NaN, and its segment is refused later."""
     if record.get("valid", True) is not True:
         raise Unusable("marked as not valid", f"valid: got {reprlib.repr(record['valid'])}, expected true")
     instructions = record.get("instructions")
@@ -139,7 +139,7 @@ def read_paragraph(record: dict[str, Any]) -> Paragraph:
     repair = ""
     if is_unity != bool(moves):
         said, found = ("Unity", "config") if moves else ("config", "Unity")
-        repair = f"moves say that positions are {said} units, their range that they are {found} units: read as {found}"
+        repair = f"moves say that positions are {said} units, their range says {found} units: read as {found} units"
     metres = _to_metres(positions, is_unity)
     # Unity counts degrees clockwise from north.
     yaw = [
@@ -159,8 +159,8 @@ def read_paragraph(record: dict[str, Any]) -> Paragraph:
 def route_in_metres(route: Points, start: Points) -> Points:
     """A route (P, 2) that was read as config units, in metres; `start` (2,) is where its paragraph starts.
 
-    CIFF's synthetic paths are Unity units. Such a route lies in 225..275 throughout; one in config units could only if
-    it stayed within 2.5 m, so the paragraph's start decides between them.
+    CIFF's synthetic paths are Unity units, so all their points are in 225..275. A route in config units can only look
+    like that if it stays within 2.5 m; the paragraph's start decides between the two.
     """
     values = route / METRES_PER_CONFIG
     if not _is_in_unity_field(values).all():
@@ -170,10 +170,11 @@ def route_in_metres(route: Points, start: Points) -> Points:
 
 
 def _nearest(route: Points, place: Points, begin: int, may_stay: bool) -> tuple[int, float]:
-    """Index and distance of the route's point nearest to a place, from `begin` on.
+    """Index and distance of the route's point nearest to a place, from index `begin` on.
 
-    Of points equally near the first is taken, so that a run of turning in place opens the next segment, as in the
-    authors' data. A path that comes by its beginning again is a round: only a person who turned in place stayed there.
+    Of equally near points the first is taken, so that the points of a turn in place belong to the next segment, as in
+    the authors' data. On a path that returns to where it began, the first points count only if the person `may_stay`
+    there, having turned in place; otherwise the place is that of the return.
     """
     distances = np.hypot(*(route[begin:] - place).T)
     tied = np.flatnonzero(distances <= distances.min() + SAME_POINT)
@@ -184,8 +185,8 @@ def _nearest(route: Points, place: Points, begin: int, may_stay: bool) -> tuple[
     return begin + int(tied[0]), float(distances[tied[0]])
 
 
-def _without_runs(points: Points) -> Points:
-    """The points, each run of duplicates once; the last point is kept to the bit, since it is the goal."""
+def _without_repetitions(points: Points) -> Points:
+    """The points without repetitions; the last one, the goal, is kept exactly."""
     kept = [points[-1]]
     for point in points[-2::-1]:
         if math.dist(point, kept[-1]) > SAME_POINT:
@@ -207,7 +208,9 @@ def _check_places(paragraph: Paragraph, row: int) -> None:
     start, end = paragraph.starts[row], paragraph.ends[row]
     if not (np.isfinite(start).all() and np.isfinite(end).all()):
         got = ", ".join(map(reprlib.repr, paragraph.coordinates[row]))
-        raise Unusable("coordinates that are no numbers", f"{', '.join(_COORDINATES)}: got {got}, expected finite ones")
+        raise Unusable(
+            "coordinates that are not numbers", f"{', '.join(_COORDINATES)}: got {got}, expected finite ones"
+        )
     _check_inside("start", start[None, :2])
     _check_inside("end", end[None])
 
@@ -221,13 +224,13 @@ def _check_offset(name: str, offset: float) -> None:
 
 def _instruction(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unusable("instruction is no text", f"got {reprlib.repr(value)}, expected a text")
+        raise Unusable("instruction is not text", f"got {reprlib.repr(value)}, expected a text")
     if not any(letter.isalnum() for letter in value):
         raise Unusable("empty instruction", f"got {reprlib.repr(value)}, expected words")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Unusable("instruction is no text", f"got {reprlib.repr(value)}, half a character") from None
+        raise Unusable("instruction is not text", f"got {reprlib.repr(value)}, half a character") from None
     return value.strip()
 
 
@@ -235,19 +238,19 @@ def _demonstration(paragraph: Paragraph, row: int, layout: Layout, path: Points)
     start = paragraph.starts[row]
     instruction = _instruction(paragraph.instructions[row])
     _check_offset("start", math.dist(start[:2], path[0]))
-    points = _without_runs(path)
+    points = _without_repetitions(path)
     if len(path) <= MIN_STEPS or len(points) < 2:
-        raise Unusable("fewer than 2 path steps", f"got {len(path) - 1}, the authors skip such segments")
+        raise Unusable("fewer than 2 path steps", f"got {len(path) - 1}; the authors skip such segments")
     _check_inside("path", points)
     x, y, yaw = start.tolist()
     return Demonstration(Task(layout, (x, y, yaw), instruction), points)
 
 
-def cut(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Demonstration | Unusable]:
-    """The paragraph's segments in order, each a demonstration or the reason why not; route (P, 2), metres.
+def cut_route(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Demonstration | Unusable]:
+    """The paragraph's segments in order, each a demonstration or the reason why there is none; route (P, 2), metres.
 
-    A segment's path runs from where the one before ended to the route's point nearest to its own end. Where the one
-    before has no usable end, it runs from the point nearest to its own start.
+    A segment's path runs from where the previous one ended to the route's point nearest to its own end. If the previous
+    one has no usable end, it starts at the point nearest to its own start.
     """
     begin, is_begin_known = 0, True
     for row, (start, end) in enumerate(zip(paragraph.starts[:, :2], paragraph.ends, strict=True)):

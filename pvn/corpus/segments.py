@@ -1,4 +1,4 @@
-"""A corpus: segments of flight, each a demonstration and what is known about it, in train, dev and test splits."""
+"""A corpus: segments, each a demonstration and what is known about it, in train, dev and test splits."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 @dataclass(frozen=True)
 class Annotation:
-    """How a segment came about; for analysis only, a pilot is given the segment's task and nothing else."""
+    """How a segment was made: for analysis only; a policy is given the segment's task and nothing else."""
 
     manoeuvres: tuple[str, ...]
-    """What is flown, in order: ("pass A left", "goto B"), ("turn left", "fence blue")."""
+    """The manoeuvres in flying order: ("pass A left", "goto B") or ("turn left", "fence blue")."""
     stops: tuple[int, ...]
-    """Index in the demonstrated path at which each manoeuvre ends."""
+    """Index of the point of the demonstrated path at which each manoeuvre ends."""
     meant: tuple[int, ...]
-    """Places in the layout of the landmarks A, B, C."""
+    """Indices in the layout of the landmarks A, B, C."""
     phrase: str
-    """Author and place in the author's bank of the phrase that says it: "a12"."""
+    """The phrase it is told in, by author and index in the author's bank: "a12"."""
     is_seen: bool
     """Whether training segments may use this phrase."""
     is_ambiguous: bool
@@ -32,15 +32,15 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Segment:
-    """One instruction of a paragraph and its flight."""
+    """One instruction of a paragraph and its demonstration."""
 
     environment: int
-    """Number of the field; no two splits share one."""
+    """Number of the field; no two splits share a field."""
     place: int
-    """Place in the paragraph, from 0."""
+    """Index in the paragraph, from 0."""
     demonstration: Demonstration
     annotation: Annotation | None = None
-    """None where nothing is known, as for LANI's."""
+    """None if nothing is known, as for LANI's segments."""
 
     @property
     def task(self) -> Task:
@@ -49,13 +49,13 @@ class Segment:
 
     @property
     def id(self) -> str:
-        """Environment and place: "12-3"."""
+        """Environment and index in the paragraph: "12-3"."""
         return f"{self.environment}-{self.place}"
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Segments by split; a paragraph's segments follow each other."""
+    """Segments by split, those of a paragraph one after the other."""
 
     name: str
     splits: Mapping[Split, tuple[Segment, ...]]
@@ -78,7 +78,7 @@ class Corpus:
                     )
 
     def __getitem__(self, split: Split) -> tuple[Segment, ...]:
-        """A split's segments."""
+        """The segments of a split."""
         if split not in self.splits:
             raise ValueError(f"split: got {split!r}, expected one of this corpus's: {', '.join(self.splits)}")
         return self.splits[split]

@@ -1,4 +1,4 @@
-"""Figures of a corpus beside those published for LANI."""
+"""Statistics of a corpus, to compare with those published for LANI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pvn.corpus.vocabulary import tokenise
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
 LANI: dict[str, float] = {
@@ -30,7 +30,7 @@ LANI: dict[str, float] = {
     "stop_success_percent": 5.72,
     "average_success_percent": 16.43,
 }
-"""Published for LANI (paper; distances and success on its test split)."""
+"""Published for LANI (paper); distances and success rates are those of its test split."""
 PHENOMENA: dict[str, re.Pattern[str]] = {
     name: re.compile(rf"\b(?:{words})\b")
     for name, words in {
@@ -43,8 +43,9 @@ PHENOMENA: dict[str, re.Pattern[str]] = {
         r"near side|close to|by|side|opposite|in the middle|gap|ahead",
     }.items()
 }
-"""Words by which a linguistic phenomenon is counted in the cleaned text."""
-MOST_FLOWN = 4_096
+"""Words by which a linguistic phenomenon is recognised in tokenised text."""
+MAX_FLIGHTS = 4_096
+"""Segments of the test split that are flown, at most."""
 
 
 def _success_percent(segments: Sequence[Segment], pilot: Policy) -> float:
@@ -64,7 +65,7 @@ def _shares(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, floa
 
 
 def _annotated(segments: Sequence[Segment]) -> dict[str, Any]:
-    """What only a corpus of manoeuvres can tell."""
+    """Statistics of the annotations, if there are any."""
     notes = [segment.annotation for segment in segments if segment.annotation is not None]
     if not notes:
         return {}
@@ -78,11 +79,11 @@ def _annotated(segments: Sequence[Segment]) -> dict[str, Any]:
 
 
 def measure_corpus(corpus: Corpus) -> dict[str, Any]:
-    """Figures of all splits together; distances and success are those of the test split, if there is one."""
+    """Statistics of all splits together; distances and success rates are the test split's, if there is one."""
     segments = list(corpus)
     if not segments:
         raise ValueError("corpus: got no segments, expected some; make it again")
-    scored = corpus.splits.get("test", tuple(segments))[:MOST_FLOWN]
+    scored = corpus.splits.get("test", tuple(segments))[:MAX_FLIGHTS]
     texts = [" ".join(tokenise(segment.task.instruction)) for segment in segments]
     fields = {segment.environment: segment.task.layout for segment in segments}
     landmarks = [len(layout.landmarks) for layout in fields.values()]

@@ -1,7 +1,8 @@
-"""A corpus on disk: a folder of columns, read in a second, extended without touching what is there (docs/formats.md).
+"""A corpus on disk: a folder that is read in a second and extended without rewriting its files (docs/formats.md).
 
-Each part holds whole environments of one split as columns in one safetensors file. `corpus.json` lists the parts; it
-is replaced last, so a kill at any moment leaves the corpus as it was before.
+Each part holds whole environments of one split as columns in one safetensors file. `corpus.json`, the manifest, lists
+the parts and the landmark classes that they refer to by number. It is replaced last, so that a process killed at any
+moment leaves the corpus as it was.
 """
 
 from __future__ import annotations
@@ -23,12 +24,23 @@ from safetensors.numpy import load_file, save
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.task import Demonstration, Task
 
 VERSION = 1
 MANIFEST = "corpus.json"
+FIRST_LANDMARK_CLASSES: tuple[str, ...] = tuple(
+    (
+        "Anvil Apple Banana Barrel Barrel2 Beacon Bench BigHouse Boat Boletus Box BushTree BushTree2 BushTree3 Cactus "
+        "Coach Column ConniferCluster Container Dumpster FireHydrant GiantPalm GoldCone Gorilla House House1 House2 "
+        "Jet Ladder LionStatue LowPolyTree LpPine Mushroom OilDrum Palm1 Palm2 Palm3 PhoneBox Pickup Pillar Pumpkin "
+        "RecycleBin RedFlowers Rock Soldier SteelCube Stone1 Stone2 Stone3 StreetLamp Stump Tank Tombstone Tower2 "
+        "TrafficCone TreasureChest TvTower WaterWell Well Windmill WoodBarrel WoodenChair YellowFlowers"
+    ).split()
+)
+"""The classes that the column landmark_class numbers in corpora whose manifest does not name them: all there were when
+such corpora were written. It is part of the file format: never change it, whatever classes are added."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -48,22 +60,23 @@ def _pack_numbers(columns: Columns, name: str, rows: Sequence[Sequence[int]]) ->
     columns[f"{name}_offset"] = _offsets(map(len, rows))
 
 
-def _pack_fields(columns: Columns, fields: dict[int, Layout]) -> None:
+def _pack_fields(columns: Columns, fields: dict[int, Layout], classes: Sequence[str]) -> None:
+    number = {name: place for place, name in enumerate(classes)}
     marks = [mark for layout in fields.values() for mark in layout.landmarks]
     columns["field_environment"] = np.array(list(fields), np.int64)
     columns["field_lake"] = np.array([np.packbits(layout.lake) for layout in fields.values()], np.uint8)
     columns["landmark_offset"] = _offsets(len(layout.landmarks) for layout in fields.values())
-    columns["landmark_class"] = np.array([LANDMARK_NAMES.index(mark.name) for mark in marks], np.uint8)
+    columns["landmark_class"] = np.array([number[mark.name] for mark in marks], np.uint8)
     columns["landmark_place"] = np.array([(m.x, m.y, m.radius, m.yaw) for m in marks], np.float64).reshape(-1, 4)
 
 
-def _pack(segments: Sequence[Segment]) -> Columns:
-    """The columns of a part; docs/formats.md has their meaning."""
+def _pack(segments: Sequence[Segment], classes: Sequence[str]) -> Columns:
+    """The columns of a part, explained in docs/formats.md; landmarks refer to `classes` by number."""
     columns: Columns = {}
     fields: dict[int, Layout] = {}
     for segment in segments:
         fields.setdefault(segment.environment, segment.task.layout)
-    _pack_fields(columns, fields)
+    _pack_fields(columns, fields, classes)
     tasks, paths = [s.task for s in segments], [s.demonstration.path for s in segments]
     notes = [segment.annotation for segment in segments]
     columns["segment_environment"] = np.array([segment.environment for segment in segments], np.int64)
@@ -91,8 +104,15 @@ def _rows(columns: Columns, name: str) -> list[npt.NDArray[Any]]:
     return np.split(columns[name], columns[f"{name}_offset"][1:-1])
 
 
-def _unpack_fields(columns: Columns) -> dict[int, Layout]:
-    names = [LANDMARK_NAMES[index] for index in columns["landmark_class"].tolist()]
+class _UnknownClassError(Exception):
+    """A part refers to a landmark class, whose name this is, that the package does not have."""
+
+
+def _unpack_fields(columns: Columns, classes: Sequence[str]) -> dict[int, Layout]:
+    names = [classes[number] for number in columns["landmark_class"].tolist()]
+    for name in names:
+        if name not in LANDMARK_CLASSES:
+            raise _UnknownClassError(name)
     marks = [Landmark(name, *place) for name, place in zip(names, columns["landmark_place"].tolist(), strict=True)]
     lakes = np.unpackbits(columns["field_lake"], axis=1).astype(bool).reshape(-1, LAKE_CELLS, LAKE_CELLS)
     offsets = columns["landmark_offset"].tolist()
@@ -104,8 +124,8 @@ def _unpack_fields(columns: Columns) -> dict[int, Layout]:
     }
 
 
-def _unpack(columns: Columns) -> list[Segment]:
-    fields = _unpack_fields(columns)
+def _unpack(columns: Columns, classes: Sequence[str]) -> list[Segment]:
+    fields = _unpack_fields(columns, classes)
     phrases, meant, stops = _texts(columns, "phrase"), _rows(columns, "meant"), _rows(columns, "stops")
     manoeuvres = _texts(columns, "manoeuvres")
     is_seen, is_ambiguous = columns["is_seen"].tolist(), columns["is_ambiguous"].tolist()
@@ -154,22 +174,39 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     for part in manifest["parts"]:
         if not (isinstance(part, dict) and part.get("split") in SPLITS and isinstance(part.get("file"), str)):
             raise ValueError(f"{path}: parts: got {part!r}, expected a file and a split; make the corpus again")
+    classes = manifest.get("landmark_classes", [])
+    if not (isinstance(classes, list) and all(isinstance(name, str) for name in classes)):
+        raise ValueError(
+            f"{path}: landmark_classes: got {str(classes)[:60]}, expected a list of names; make the corpus again"
+        )
     return manifest
 
 
-def _read_part(path: Path) -> list[Segment]:
+def _landmark_classes(manifest: dict[str, Any]) -> tuple[str, ...]:
+    """The classes that the parts' column landmark_class numbers."""
+    return tuple(manifest.get("landmark_classes", FIRST_LANDMARK_CLASSES))
+
+
+def _read_part(path: Path, classes: Sequence[str]) -> list[Segment]:
     try:
-        return _unpack(load_file(path))
+        return _unpack(load_file(path), classes)
+    except _UnknownClassError as unknown:
+        raise ValueError(
+            f"{path}: got the landmark class {str(unknown)!r}, expected one that pvn has (`pvn show catalogue`); read "
+            "the corpus with the version of pvn that wrote it, or add the class to pvn/world"
+        ) from None
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}, which {MANIFEST} lists; make the corpus again") from None
     except (SafetensorError, KeyError, ValueError, IndexError) as error:
         raise ValueError(f"{path}: not a part of a corpus ({error}); make the corpus again") from None
 
 
-def _write_part(folder: Path, split: Split, segments: Sequence[Segment], number: int) -> dict[str, Any]:
+def _write_part(
+    folder: Path, split: Split, segments: Sequence[Segment], number: int, classes: Sequence[str]
+) -> dict[str, Any]:
     name = f"{split}-{number:05d}.safetensors"
     with replacing(folder / name) as partial:
-        partial.write_bytes(save(_pack(segments)))
+        partial.write_bytes(save(_pack(segments, classes)))
     return {"file": name, "split": split, "segments": len(segments)}
 
 
@@ -179,16 +216,18 @@ def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse an output folder that exists or cannot be made, before time is spent on what should go there."""
+    """Refuse an output folder that exists or cannot be made, before any work is done for it."""
     if folder.exists() or folder.is_symlink():
         raise FileExistsError(f"{folder} exists already; remove it, or choose another folder with --out")
     parent = folder.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"{parent}: cannot be made into a folder ({error.strerror}); choose another --out") from None
+        raise OSError(
+            f"{parent}: cannot be made into a folder ({error.strerror}); choose another folder with --out"
+        ) from None
     if not os.access(parent, os.W_OK):
-        raise PermissionError(f"{parent}: not a folder one may write to; choose another --out")
+        raise PermissionError(f"{parent}: no permission to write here; choose another folder with --out")
 
 
 def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = None) -> None:
@@ -199,8 +238,16 @@ def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = N
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        parts = [_write_part(partial, split, part, 0) for split, part in corpus.splits.items() if part]
-        _write_manifest(partial, {"version": VERSION, "name": corpus.name, "origin": origin or {}, "parts": parts})
+        manifest = {
+            "version": VERSION,
+            "name": corpus.name,
+            "origin": origin or {},
+            "parts": [
+                _write_part(partial, split, part, 0, LANDMARK_NAMES) for split, part in corpus.splits.items() if part
+            ],
+            "landmark_classes": list(LANDMARK_NAMES),
+        }
+        _write_manifest(partial, manifest)
         partial.rename(folder)
     except OSError as error:
         raise OSError(f"{folder}: {error.strerror or error}; nothing was written") from None
@@ -209,14 +256,18 @@ def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = N
 
 
 def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> None:
-    """Add whole environments to a corpus as one new part; what is there is not rewritten."""
+    """Add whole environments to a corpus as one new part; existing parts are not rewritten."""
     corpus = read_corpus(folder)
     merged = {name: corpus.splits.get(name, ()) for name in SPLITS}
     merged[split] = (*merged[split], *segments)
-    Corpus(corpus.name, merged)  # refuses environments that are there already
+    Corpus(corpus.name, merged)  # refuses environments that the corpus has already
     manifest = _read_manifest(folder)
+    classes = _landmark_classes(manifest)
+    new = {mark.name for segment in segments for mark in segment.task.layout.landmarks} - set(classes)
+    classes = (*classes, *sorted(new))  # at the end, so that the numbers in existing parts stay right
     number = sum(part["split"] == split for part in manifest["parts"])
-    manifest["parts"].append(_write_part(folder, split, segments, number))
+    manifest["parts"].append(_write_part(folder, split, segments, number, classes))
+    manifest["landmark_classes"] = list(classes)
     _write_manifest(folder, manifest)
 
 
@@ -224,10 +275,11 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     """The corpus in a folder, or some of its splits."""
     folder = Path(folder)
     manifest = _read_manifest(folder)
+    classes = _landmark_classes(manifest)
     found: dict[Split, tuple[Segment, ...]] = {}
     for part in manifest["parts"]:
         if part["split"] in splits:
-            found[part["split"]] = (*found.get(part["split"], ()), *_read_part(folder / part["file"]))
+            found[part["split"]] = (*found.get(part["split"], ()), *_read_part(folder / part["file"], classes))
     return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})
 
 
@@ -237,8 +289,12 @@ def origin(folder: Path | str) -> dict[str, Any]:
 
 
 def identity(folder: Path | str) -> str:
-    """Of the corpus in a folder: one with other parts, or made otherwise, has another."""
-    return hashlib.sha256(json.dumps(_read_manifest(Path(folder)), sort_keys=True).encode()).hexdigest()
+    """A fingerprint of the corpus in a folder: it differs for a corpus with other parts, or made in another way."""
+    manifest = _read_manifest(Path(folder))
+    if _landmark_classes(manifest) == FIRST_LANDMARK_CLASSES:
+        # A corpus that is made again is the corpus it was before manifests named the classes.
+        manifest.pop("landmark_classes", None)
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def count_segments(folder: Path | str) -> dict[Split, int]:

@@ -1,19 +1,20 @@
-"""Words of the instructions: tokens, and a vocabulary from training text alone in which typos join the word they mean.
+"""Words of instructions: tokens, and a vocabulary made from training text alone in which typos are merged.
 
-As in the authors' thesaurus, a word of the dictionary is its own term, another joins the nearest term, and one that has
-no near term is a term of its own if it is frequent in training text and unknown if it is not. Three things differ:
+As in the authors' thesaurus, a word of the dictionary is its own term, any other word is merged into the nearest term,
+and a word without a near term is its own term if it is frequent in the training text, and unknown if it is not. Three
+things differ:
 
-The dictionary. No list of English words is bundled and nothing is downloaded: it is the words of the five bundled
-phrase banks, less the misspellings in them (`MISSPELT`, found by reading them through), and the words that are frequent
-in the training text. It only says what is spelt soundly; terms are words of the training text and no others.
+The dictionary. No list of English words is bundled or downloaded. The dictionary is the words of the five bundled
+phrase banks, without the misspellings in them (`MISSPELT`, found by proof-reading), and the words that are frequent in
+the training text. It only says which words are spelt correctly; terms are always words of the training text.
 
-What is near. The authors allow three edits whatever the length. Beside a small dictionary that merges most sound words
-it lacks into others ("sled" into "red"). Here a typo has one edit in four letters, three at most, and keeps the first
-letter. Two neighbours swapped ("rigth") are one edit, and so are letters doubled or not doubled, however many
+What is near. The authors allow three edits, however short the word. With a small dictionary, that merges most words it
+lacks into others ("sled" into "red"). Here a typo has at most one edit per four letters, at most three in all, and the
+right first letter. Two neighbours swapped ("rigth") are one edit; so are letters doubled or not doubled, however many
 ("barell").
 
-Which is nearest. Of equally near terms the authors take the first in the alphabet. Here it is the one that has more of
-the letters typed ("wich" is "which" rather than "with"), then the more frequent one.
+Which is nearest. Of equally near terms the authors take the first in the alphabet. Here it is the one that contains
+more of the letters typed ("wich" is "which" rather than "with"), then the more frequent one.
 """
 
 from __future__ import annotations
@@ -24,49 +25,39 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
-
-from pvn.corpus.meadow.banks import bundled_banks
 
 PADDING, UNKNOWN = 0, 1
 NUM_RESERVED = 2
 MIN_COUNT = 10
-"""Occurrences in training text from which a word outside the dictionary is a term of its own (authors)."""
+"""A word outside the dictionary is a term of its own if the training text has it this often (authors)."""
 LETTERS_PER_EDIT = 4
-MOST_EDITS = 3
-"""Edits at most between a typo and its term, however long they are (authors)."""
-LONGEST = 24
-"""Longer words are no one's typo, nor are typos of them looked for."""
+MAX_EDITS = 3
+"""Edits between a typo and its term, at most, however long they are (authors)."""
+MAX_LETTERS = 24
+"""Longer words are not taken for typos, and no typos of them are looked for."""
 VERSION = 1
 
 MISSPELT = frozenset(
     "aroud arround bananna barell betwen bolder catcus completly feild fense foward goin hydrent keepin lader mushrom "
     "pumkin quater recyle rigth torwards tresure trun tumbstone untill untl windmil wishin".split()
 )
-"""Typos of the bundled banks' authors, who were asked to write as people type."""
-
-TELLING_APART = frozenset("beside closest farthest left lake nearest right water".split())
-"""Words that sentences of the corpus in the box have beside those of the banks, to tell look-alikes apart."""
+"""Typos in the bundled banks, whose authors were asked to write as people type."""
 
 _WORD = re.compile(r"[^\W_]+")
-_SLOT = re.compile(r"\{\w+\}")
 _DOUBLED = re.compile(r"(.)\1+")
 
 
 def tokenise(text: str) -> list[str]:
-    """The words of a text, in lower case; all that is neither letter nor digit parts them ("don't" is two words)."""
+    """The words of a text, in lower case; anything but letters and digits separates words ("don't" is two)."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
 
 
 @functools.cache
 def bundled_dictionary() -> frozenset[str]:
-    """The soundly spelt words of the bundled banks."""
-    words = set(TELLING_APART)
-    for bank in bundled_banks():
-        names = (name for group in bank.references.values() for name in group)
-        for text in (*names, *bank.fence, *bank.lake, *(phrase.say for phrase in bank.phrases)):
-            words.update(tokenise(_SLOT.sub(" ", text)))
-    return frozenset(words - MISSPELT)
+    """The correctly spelt words of the bundled phrase banks."""
+    return frozenset((resources.files("pvn.corpus") / "dictionary.txt").read_text(encoding="utf-8").split())
 
 
 def _undoubled(word: str) -> str:
@@ -74,9 +65,9 @@ def _undoubled(word: str) -> str:
 
 
 def num_edits(word: str, other: str) -> int:
-    """Letters to put in, take out, change or swap with their neighbour to make one word of the other.
+    """Number of letters to insert, delete, change or swap with their neighbour to turn one word into the other.
 
-    Letters that are doubled in one word and single in the other are one edit together.
+    All letters that are doubled in one word and single in the other count as one edit.
     """
     if word != other and _undoubled(word) == _undoubled(other):
         return 1
@@ -92,12 +83,12 @@ def num_edits(word: str, other: str) -> int:
     return row[-1]
 
 
-def _most_edits(length: int) -> int:
-    return min(length // LETTERS_PER_EDIT, MOST_EDITS) if length <= LONGEST else 0
+def _max_edits(length: int) -> int:
+    return min(length // LETTERS_PER_EDIT, MAX_EDITS) if length <= MAX_LETTERS else 0
 
 
 def _shortened(word: str, num_letters: int) -> set[str]:
-    """The word with up to some letters left out, and with no letter doubled."""
+    """The word with up to `num_letters` letters left out, and the word with no letter doubled."""
     forms = layer = {word}
     for _ in range(num_letters):
         layer = {form[:place] + form[place + 1 :] for form in layer for place in range(len(form))}
@@ -106,26 +97,26 @@ def _shortened(word: str, num_letters: int) -> set[str]:
 
 
 def _index(terms: Iterable[str]) -> dict[str, list[str]]:
-    """Terms by their shortened forms: two words that are k edits apart have one in common, k letters short or fewer."""
+    """Terms by their shortened forms: two words k edits apart share a form with at most k letters left out."""
     index: dict[str, list[str]] = {}
     for term in terms:
-        if len(term) <= LONGEST:
-            # A longer typo may have more edits than these, but then some only put letters in.
-            for form in _shortened(term, _most_edits(len(term))):
+        if len(term) <= MAX_LETTERS:
+            # A longer typo may have more edits than that, but then some of them only insert letters.
+            for form in _shortened(term, _max_edits(len(term))):
                 index.setdefault(form, []).append(term)
     return index
 
 
 def _nearest(word: str, index: Mapping[str, list[str]], counts: Mapping[str, int]) -> str | None:
     """The term that a word is a typo of, if any."""
-    most = _most_edits(len(word))
-    if not most or any(letter.isdigit() for letter in word):
+    max_edits = _max_edits(len(word))
+    if not max_edits or any(letter.isdigit() for letter in word):
         return None
-    candidates = {term for form in _shortened(word, most) for term in index.get(form, ()) if term[0] == word[0]}
+    candidates = {term for form in _shortened(word, max_edits) for term in index.get(form, ()) if term[0] == word[0]}
     ranked = [
         (edits, (Counter(word) - Counter(term)).total(), -counts[term], term)
         for term in candidates
-        if (edits := num_edits(word, term)) <= most
+        if (edits := num_edits(word, term)) <= max_edits
     ]
     return min(ranked)[-1] if ranked else None
 
@@ -144,23 +135,23 @@ def _merge(counts: Mapping[str, int], min_count: int, dictionary: frozenset[str]
 def merge_typos(
     words: Iterable[str], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
 ) -> dict[str, str]:
-    """For each word that is a typo of another one among these, that other; the words as `tokenise` gives them."""
+    """For each of these words (as `tokenise` gives them) that is a typo of another one, that other word."""
     sound = bundled_dictionary() if dictionary is None else frozenset(dictionary)
     return _merge(Counter(words), min_count, sound)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words a pilot knows, and their ids: 0 is padding, 1 is any unknown word, terms[i] is i + 2."""
+    """The words that an agent knows and their ids: 0 is padding, 1 is any unknown word, i + 2 is terms[i]."""
 
     terms: tuple[str, ...]
-    """Words that stand for themselves, sorted."""
+    """The known words, sorted."""
     counts: tuple[int, ...]
-    """How often each of them occurs in the training text, typos of it aside."""
+    """How often each term occurs in the training text, not counting its typos."""
     merged: Mapping[str, str]
-    """Typos of the training text and the term each stands for."""
+    """Typos in the training text, and the term that each stands for."""
     sound: frozenset[str]
-    """Dictionary words that are not in the training text: unknown, but no one's typo."""
+    """Dictionary words that are not in the training text: unknown, but not typos."""
 
     def __post_init__(self) -> None:
         words = (*self.terms, *self.merged, *self.sound)
@@ -173,16 +164,18 @@ class Vocabulary:
             raise ValueError(f"vocabulary: got counts {str(self.counts)[:60]}, expected one for each term, from 1")
         stray = set(self.merged.values()) - set(self.terms)
         if stray:
-            raise ValueError(f"vocabulary: got typos of {min(stray)!r}, expected typos of terms alone")
+            raise ValueError(f"vocabulary: got typos of {min(stray)!r}, expected typos of terms only")
         if len(set(words)) != len(words):
             twice = min(word for word, count in Counter(words).items() if count > 1)
-            raise ValueError(f"vocabulary: got {twice!r} as two of term, typo and other sound word, expected one")
+            raise ValueError(
+                f"vocabulary: got {twice!r} as two of term, typo and dictionary word, expected only one of them"
+            )
 
     @staticmethod
     def from_texts(
         texts: Iterable[str], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
     ) -> Vocabulary:
-        """The vocabulary of some training text; the dictionary is that of the bundled banks unless another is given."""
+        """The vocabulary of a training text; the dictionary is the bundled banks' by default."""
         if min_count < 1:
             raise ValueError(f"min_count: got {min_count}, expected at least 1 occurrence")
         sound = bundled_dictionary() if dictionary is None else frozenset(dictionary)
@@ -196,7 +189,7 @@ class Vocabulary:
         return Vocabulary(tuple(terms), tuple(counts[term] for term in terms), merged, sound - set(terms))
 
     def __len__(self) -> int:
-        """Number of ids, the reserved ones among them: rows of a table of embeddings."""
+        """Number of ids, including the reserved ones: rows of an embedding table."""
         return NUM_RESERVED + len(self.terms)
 
     @functools.cached_property
@@ -216,20 +209,20 @@ class Vocabulary:
         return UNKNOWN if term is None else self._ids[term]
 
     def term(self, word: str) -> str | None:
-        """The term a token stands for, itself or the one it is a typo of, seen in training or not; None if unknown."""
+        """The term that a token is, or is a typo of, whether or not training text had that typo; None if unknown."""
         number = self._id(word)
         return None if number == UNKNOWN else self.terms[number - NUM_RESERVED]
 
     def encode(self, text: str) -> list[int]:
-        """The ids (N,) of a text's words; a text without words is one unknown word."""
+        """The ids (N,) of a text's words; a text without words counts as one unknown word."""
         return [self._id(word) for word in tokenise(text)] or [UNKNOWN]
 
     def unknown_words(self, text: str) -> list[str]:
-        """The words of a text that are not known, each once, in their order."""
+        """The unknown words of a text, each once, in order."""
         return list(dict.fromkeys(word for word in tokenise(text) if self._id(word) == UNKNOWN))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as what JSON can hold."""
+        """The vocabulary as values that JSON can hold."""
         return {
             "version": VERSION,
             "terms": list(self.terms),
@@ -240,7 +233,7 @@ class Vocabulary:
 
     @staticmethod
     def from_json(content: object) -> Vocabulary:
-        """The vocabulary that `to_json` gave."""
+        """The vocabulary from what `to_json` returned."""
         if not isinstance(content, dict) or content.get("version") != VERSION:
             got = content.get("version") if isinstance(content, dict) else type(content).__name__
             raise ValueError(f"vocabulary: got version {got!r}, expected {VERSION}; make it again from training text")

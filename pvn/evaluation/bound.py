@@ -33,7 +33,7 @@ from torch import Tensor
 
 from pvn.evaluation.intervals import bootstrap_mean, bootstrap_median
 from pvn.geometry import MapGrid
-from pvn.learning.targets import target_distributions
+from pvn.learning.losses import target_distributions
 from pvn.world.task import SUCCESS_M
 
 FLOOR = 1e-3

@@ -110,17 +110,17 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
 def fly_split(
     segments: Sequence[Segment],
     pilot: Pilot,
-    path: Path,
+    path: Path | None = None,
     *,
     device: str = "cpu",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Flights:
     """Fly all segments; flights are saved in `path` as they are flown, and those already there are not flown again.
 
-    A file with another fingerprint is refused.
+    A file with another fingerprint is refused. Without a path nothing is saved.
     """
     mark, parts = fingerprint(segments, pilot, device), list[Flights]()
-    if path.exists():
+    if path is not None and path.exists():
         flown, found = read_flights(path)
         if not torch.equal(found, mark):
             raise ValueError(
@@ -137,6 +137,7 @@ def fly_split(
             parts.append(fly_segments(segments[begin:end], pilot, device))
             watch(end)
         together = joined(parts)
-        write_tensors(path, {**vars(together), "fingerprint": mark})
+        if path is not None:
+            write_tensors(path, {**vars(together), "fingerprint": mark})
         parts, done = [together], until
     return replace(parts[0])

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
 from pvn.geometry import Points, distances_along, points_along
 from pvn.rollout.flight import FlightLog
-from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.landmarks import LANDMARK_CLASSES, solid_extent
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
+from pvn.world.shapes import solid_extent
 from pvn.world.solids import top_height
 from pvn.world.task import SUCCESS_M, Demonstration
 

@@ -18,7 +18,7 @@ from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import SYSTEMS, FlightChanges, System, find_system
 from pvn.world.task import Demonstration
 
@@ -87,17 +87,17 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
     description = {key: value for key, value in read_json(path.with_suffix(".json")).items() if key != "origin"}
     mark = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
     pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), mark)
-    return pilot if changes == FlightChanges() else _changed(pilot, changes)
+    return pilot if changes == FlightChanges() else change_flights(pilot, changes)
 
 
-def _changed(pilot: Pilot, changes: FlightChanges) -> Pilot:
+def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     """A pilot whose flights differ from those it was trained for."""
     config, agent = pilot.config, pilot.agent
     if changes.altitude is not None:
         config = replace(config, altitude=changes.altitude)
     if changes.yaw_factor != 1.0:
         config = replace(config, max_yaw_rate=config.max_yaw_rate * changes.yaw_factor)
-    if agent is not None and changes != FlightChanges(altitude=changes.altitude):
+    if changes != FlightChanges(altitude=changes.altitude):
         if not isinstance(agent, PVN):
             raise ValueError(
                 f"{pilot.name}: got a changed yaw rate, stop threshold, prediction interval or second stage, expected "
@@ -133,7 +133,7 @@ def load_pilot(
     system = find_system(name)
     if system.run is not None:
         pilot = _learned_pilot(name, _weights(system.run, runs), system.flight_changes, device, system)
-        return pilot if changes is None or changes == FlightChanges() else _changed(pilot, changes)
+        return pilot if changes is None or changes == FlightChanges() else change_flights(pilot, changes)
     blind = SimulatorConfig(quality="none")
     match name:
         case "oracle":
@@ -143,7 +143,7 @@ def load_pilot(
         case _:
             average = average_pilot(training) if training else Average()
             pilot = Pilot(name, average, None, blind, str(average))
-    return pilot if changes is None or changes == FlightChanges() else _changed(pilot, changes)
+    return pilot if changes is None or changes == FlightChanges() else change_flights(pilot, changes)
 
 
 def check_words(pilot: Pilot, segments: Sequence[Segment]) -> None:

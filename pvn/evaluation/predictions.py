@@ -17,12 +17,11 @@ from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined, one_thr
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, to_map
-from pvn.learning.losses import LossConfig
-from pvn.learning.targets import target_distributions
+from pvn.learning.losses import LossConfig, target_distributions
 from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import STOP, Observation
+from pvn.simulator.interface import STOP, Observation
 
 WHEN = ("first", "last")
 """Which prediction of a flight."""

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pvn.evaluation.peers import Render, peer_frames_per_second, working_peers
-from pvn.simulator.simulator import Quality, Simulator, SimulatorConfig
+from pvn.simulator.interface import Quality, SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Layout, sample_layout
 
 NUM_FIELDS = 64

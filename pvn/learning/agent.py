@@ -20,7 +20,6 @@ from pvn.learning.checkpoint import (
 )
 from pvn.model.agent import LearnedAgent
 from pvn.model.mapping import TRAINING_ONLY
-from pvn.simulator.simulator import checked_device
 from pvn.systems import SYSTEMS, TRAINED
 from pvn.world.landmarks import LANDMARK_NAMES
 
@@ -82,6 +81,8 @@ def _find(agent: Path | str) -> Path:
 
 def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
     """The agent in a file (.safetensors), or the package's of that name: "pvn", "gsmn", "chaplot"."""
+    from pvn.simulator.simulator import checked_device
+
     path, device = _find(agent), checked_device(device)
     described = path.with_suffix(".json")
     content, tensors = read_json(described), read_tensors(path)

@@ -23,7 +23,7 @@ from pvn.learning.optimisation import OnProgress, diverged, ignore_progress, is_
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle, OracleMemory
 from pvn.rollout.policy import Policy
-from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
 

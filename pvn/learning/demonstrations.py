@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,16 +13,19 @@ from torch import Tensor
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Points, distances_along, points_along, to_map, wrap_angle
+from pvn.geometry import even_paths, to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
-from pvn.rollout.flight import FlightLog, fly
+from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
 from pvn.world.task import HORIZON, Demonstration, distinct_layouts
+
+if TYPE_CHECKING:
+    from pvn.simulator.simulator import Simulator
 
 PATH_SPACING = 0.75
 """Largest distance between the points of a path from which its distribution is made, metres."""
@@ -76,22 +80,6 @@ class Demonstrations:
         return int(self.first_frame.diff().max())
 
 
-def even_path(path: Points) -> Points:
-    """Points (N, 2) at equal distances along a path (P, 2), its last point included."""
-    length = distances_along(path)[-1]
-    count = max(int(np.ceil(length / PATH_SPACING)), 1)
-    return points_along(path, np.linspace(0.0, length, count + 1))
-
-
-def even_paths(paths: Sequence[Points]) -> tuple[Tensor, Tensor]:
-    """Points (N, P, 2) at equal distances along N paths, padded with the goal; and how many (N,) are not padding."""
-    even = [even_path(path) for path in paths]
-    table = np.empty((len(even), max(map(len, even)), 2), np.float32)
-    for row, path in zip(table, even, strict=True):
-        row[: len(path)], row[len(path) :] = path, path[-1]
-    return torch.from_numpy(table), torch.tensor([len(path) for path in even])
-
-
 def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
     place = torch.zeros((len(simulator.layouts), MAX_LANDMARKS, 2))
     kind = torch.full((len(simulator.layouts), MAX_LANDMARKS), -1)
@@ -123,18 +111,20 @@ def demonstrate(
 
     overhead_px: render the field from above instead, so many pixels wide, once at the start of each flight.
     """
+    from pvn.simulator.simulator import Simulator
+
     frame_every = frame_every if overhead_px is None else HORIZON
     tasks = [demonstration.task for demonstration in demonstrations]
-    layouts, fields = distinct_layouts(tasks)
-    blind = Simulator(layouts, len(tasks), field_index=fields, device=device, config=replace(config, quality="none"))
+    blind = simulator_for(tasks, device=device, config=replace(config, quality="none"))
     log = fly(blind, tasks, Oracle(demonstrations, simulator=config))
+    layouts, fields = distinct_layouts(tasks)
     simulator = Simulator(layouts, 1, device=device, config=config)
     to = simulator.device
     pose, field = _end_to_end(log, log.pose_world[:, :-1], frame_every), torch.tensor(fields, device=to)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
-    path, num_points = even_paths([demonstration.path for demonstration in demonstrations])
+    path, num_points = even_paths([demonstration.path for demonstration in demonstrations], PATH_SPACING)
     place, kind = _landmarks(simulator)
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])

@@ -54,7 +54,7 @@ from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
 from pvn.model.mapping import InstructedModel
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 
 CHECKPOINT, DAGGER_CHECKPOINT = "imitation_training.safetensors", "dagger_training.safetensors"
 DAGGER_SEED = 800_000

@@ -1,4 +1,4 @@
-"""Presets: complete recipes, the paper's and a small one, with what a system changes in them; and how it is trained."""
+"""Complete recipes, the paper's and a small one, with what each system changes in them; and training by name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 
 from pvn.corpus.segments import Corpus
+from pvn.corpus.store import read_corpus
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.dagger import DaggerConfig
 from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRecipe, train_by_imitation
 from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe, Stage, train
+from pvn.learning.training import Recipe, Stage, train_pvn
 from pvn.model.agent import LearnedAgent
-from pvn.systems import System
+from pvn.systems import System, find_system
 
 Preset = Literal["paper", "smoke"]
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
@@ -103,7 +104,32 @@ def train_system(
 ) -> LearnedAgent:
     """Train a system of the table; checkpoints and the agent go to `folder`."""
     if isinstance(recipe, Recipe):
-        return train(corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch)
+        return train_pvn(corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch)
     assert system.agent_class is not None
     agent_class = cast(type[ImitatingAgent], system.agent_class())
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
+
+
+def train(
+    corpus: Corpus | Path | str,
+    out: Path | str,
+    *,
+    agent: str = "pvn",
+    preset: Preset = "paper",
+    changes: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    is_resumed: bool = False,
+    watch: OnStageProgress = ignore_stage_progress,
+) -> LearnedAgent:
+    """Train an agent on a corpus, or on the one in a folder; checkpoints and agent.safetensors go to the folder `out`.
+
+    agent: any system with weights of its own: pvn, gsmn, chaplot, pvn-no-aux, ... changes: to the preset's recipe, by
+    dotted field name ({"stage1.num_epochs": 8}). is_resumed: continue from the last checkpoint in `out`. watch(stage,
+    step, num_steps, figures): called now and then.
+    """
+    system, folder = find_system(agent), Path(out)
+    recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)
+    corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus, ("train", "dev"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return train_system(corpus, system, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)

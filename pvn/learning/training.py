@@ -24,7 +24,7 @@ from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 Stage = Literal["1", "2", "all"]
 
@@ -99,7 +99,7 @@ def _train_stage1(
     return figures
 
 
-def train(
+def train_pvn(
     corpus: Corpus,
     recipe: Recipe,
     folder: Path,

@@ -22,7 +22,7 @@ from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
 from pvn.model.resnet import laid_out, normalised
-from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))

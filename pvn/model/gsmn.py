@@ -30,7 +30,7 @@ from pvn.model.mapping import (
     one_frame_each,
 )
 from pvn.model.resnet import Block, instance_norm, laid_out
-from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 KERNEL = 3

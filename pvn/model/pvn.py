@@ -17,7 +17,7 @@ from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import SemanticMemory, one_frame_each
 from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
-from pvn.simulator.simulator import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 

@@ -1,7 +1,8 @@
-"""Curves: how systems learned, and how often they succeed if the goal is narrower or wider."""
+"""Curves: losses during training, and success rates for narrower and wider goals."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from pvn.evaluation.summary import Summary
+from pvn.viz import palette
 from pvn.viz.saving import save_figure
 from pvn.world.task import SUCCESS_M
 
@@ -23,17 +25,18 @@ PHASES = {
     "imitation/loss": "imitation: loss in training",
     "DAggerFM/loss": "DAggerFM: loss in training",
 }
-"""What is drawn of a training log, by its name there."""
-SMOOTHED = 50
-"""Points of a curve from which on it is smoothed."""
-MOST_BANDS = 6
-"""Curves in one panel up to which their intervals are drawn; more would be one grey cloud."""
+"""Scalars of a training log that are drawn, by their names there, and their titles."""
+MIN_SMOOTHED = 50
+"""Curves with at least this many points are smoothed."""
+MAX_BANDS = 6
+"""Intervals are drawn in panels with at most this many curves; more would be one grey cloud."""
+LINE_STYLES = ("-", "--", ":")
 
 Curve = npt.NDArray[np.float64]
 
 
 def read_curves(logs: Path) -> dict[str, Curve]:
-    """Points (N, 2), step and value, of every figure in a run's TensorBoard logs; a resumed run's are joined."""
+    """Points (N, 2), step and value, of every scalar in a run's TensorBoard logs; those of a resumed run are joined."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     points: dict[str, dict[int, float]] = {}
@@ -41,16 +44,16 @@ def read_curves(logs: Path) -> dict[str, Curve]:
         events = EventAccumulator(str(file), size_guidance={"scalars": 0})
         events.Reload()
         for name in events.Tags()["scalars"]:
-            # Steps that were taken again after a resumption count once.
+            # Steps that were repeated after resuming count once.
             points.setdefault(name, {}).update({event.step: event.value for event in events.Scalars(name)})
     return {name: np.array(sorted(found.items()), np.float64) for name, found in points.items()}
 
 
 def _readable(name: str, curve: Curve) -> Curve:
-    """A curve (N, 2) as one wants to see it: running means, where it has points enough to be a thicket."""
-    if "/dev_" in name:  # measured now and then, and logged again at every step until the next time
+    """A curve (N, 2) that can be read: running means, where there are many points."""
+    if "/dev_" in name:  # measured now and then, and logged again at every step in between
         return curve[np.diff(curve[:, 1], prepend=np.nan) != 0]
-    if len(curve) < SMOOTHED:
+    if len(curve) < MIN_SMOOTHED:
         return curve
     width = len(curve) // 25
     kernel = np.ones(width) / width
@@ -59,13 +62,15 @@ def _readable(name: str, curve: Curve) -> Curve:
 
 def system_colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """A colour and a line style for each system, the same in every figure."""
-    palette = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-    styles = ("-", "--", ":")
-    return {name: (palette[n % len(palette)], styles[n // len(palette) % len(styles)]) for n, name in enumerate(names)}
+    pairs = itertools.cycle(itertools.product(LINE_STYLES, palette.SYSTEM_COLOURS))
+    return {name: (colour, style) for name, (style, colour) in zip(names, pairs, strict=False)}
 
 
 def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> None:
-    """Write a panel for each phase of learning with the curves of all runs that have it, by system and figure."""
+    """Write a panel for each phase of training with the curves of all runs that have it.
+
+    curves: points (N, 2), step and value, by system and scalar. names: every system there is, to give each its colour.
+    """
     phases = [name for name in PHASES if any(name in run for run in curves.values())]
     colours = system_colours(names)
     columns = min(4, len(phases))
@@ -99,7 +104,7 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
             list(curve), [rate.value for rate in curve.values()], style,
             color=colour, linewidth=3.0 if summary.system == "pvn" else 1.6, label=summary.system,
         )  # fmt: skip
-        if len(summaries) <= MOST_BANDS:
+        if len(summaries) <= MAX_BANDS:
             axis.fill_between(
                 list(curve), [rate.low for rate in curve.values()], [rate.high for rate in curve.values()],
                 color=colour, alpha=0.12, linewidth=0,
@@ -111,7 +116,10 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
 
 
 def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequence[str]) -> None:
-    """Write the success rate of each system over the radius of the goal, a panel for each split, with 95% bands."""
+    """Write the success rate of each system over the radius of the goal, a panel for each split, with 95% bands.
+
+    names: every system there is, to give each its colour.
+    """
     splits = list(dict.fromkeys(summary.split for summary in summaries))
     figure, cells = plt.subplots(
         1, len(splits), figsize=(5.6 * len(splits), 5.4), layout="constrained", squeeze=False, sharey=True

@@ -1,4 +1,4 @@
-"""The figures of a report, drawn from what a reproduction left on disk."""
+"""The figures of a report, drawn from the files of a reproduction."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import Any
 
 from pvn.corpus.segments import Segment
 from pvn.evaluation.flights import Flights
-from pvn.evaluation.paper import ANALYSED, COMPARED
+from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.evaluation.predictions import WHEN
 from pvn.evaluation.summary import Summary
-from pvn.evaluation.systems import System
 from pvn.report.curves import PHASES, draw_learning, draw_success_by_radius, read_curves
-from pvn.viz.flight_record import fly_and_record
-from pvn.viz.paper_figures import NUM_PREDICTIONS, Flown, draw_evolutions, draw_gallery
+from pvn.systems import SYSTEMS
+from pvn.viz.flight_record import FlightRecord, fly_and_record
+from pvn.viz.paper_figures import NUM_PREDICTIONS, GalleryFlight, draw_evolutions, draw_gallery
 
 NUM_EVOLUTIONS, NUM_GALLERY = 3, 8
-NAMES = (*COMPARED, *ANALYSED)
-"""Every system, so that each has its colour whoever else is there."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +32,26 @@ class Illustration:
 
 
 def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -> list[Illustration]:
-    """Success over radius, and how each system in the folder of runs learned, as far as it is logged."""
+    """Success by radius, and the learning curves of every system whose logs are in the folder of runs."""
+    names = tuple(SYSTEMS)
     radii = folder / "success_by_radius.png"
-    draw_success_by_radius(radii, summaries, NAMES)
-    caption = "Share of flights that stopped within so many metres; bands, where few fly, are 95% intervals."
+    draw_success_by_radius(radii, summaries, names)
+    caption = (
+        "The share of flights that stopped within so many metres of the goal; bands, drawn where there are few "
+        "systems, are 95% intervals."
+    )
     found = [Illustration("Success by radius", radii, caption)]
-    curves = {name: read_curves(runs / name / "logs") for name in NAMES if (runs / name / "logs").exists()}
+    curves = {name: read_curves(runs / name / "logs") for name in names if (runs / name / "logs").exists()}
     if any(phase in run for run in curves.values() for phase in PHASES):
         learning = folder / "learning.png"
-        draw_learning(learning, curves, NAMES)
-        caption = "Losses as logged; long curves are running means over a twenty-fifth of their length."
+        draw_learning(learning, curves, names)
+        caption = "Losses as logged. Long curves are running means over a twenty-fifth of their length."
         found.append(Illustration("Learning", learning, caption))
     return found
 
 
 def illustrate_judgement(picture: Path, report: Mapping[str, Any]) -> Illustration:
-    """How well PVN's goals are calibrated and what its bounds are worth, drawn when they were judged."""
+    """The calibration of PVN's goals and its bounds, in the picture that was drawn when they were judged."""
     errors = {when: report[when]["calibration"]["error"] for when in WHEN}
     bound = report["last"]["bound"]["goal"]
     return Illustration(
@@ -65,36 +67,42 @@ def illustrate_judgement(picture: Path, report: Mapping[str, Any]) -> Illustrati
     )
 
 
+def _record(segment: Segment, pilot: Pilot, device: str) -> FlightRecord:
+    demonstration = segment.demonstration
+    return fly_and_record(pilot, demonstration.task, demonstrated=demonstration.path, device=device)
+
+
 def illustrate_flights(
-    folder: Path, segments: Sequence[Segment], flights: Flights, system: System, *, device: str = "cpu", seed: int = 0
+    folder: Path, segments: Sequence[Segment], flights: Flights, pilot: Pilot, *, device: str = "cpu", seed: int = 0
 ) -> list[Illustration]:
-    """Evolving predictions and a gallery of PVN's flights over segments; which ones, chance decides."""
-    chance = random.Random(seed)
-    long = (flights.num_steps > (NUM_PREDICTIONS - 1) * system.policy.plan_every).nonzero()[:, 0].tolist()
-    chosen = chance.sample(
+    """Evolving predictions and a gallery of a PVN's flights over segments, both chosen at random."""
+    generator = random.Random(seed)
+    num_steps = (NUM_PREDICTIONS - 1) * predicting_agent(pilot).plan_every
+    long = (flights.num_steps > num_steps).nonzero()[:, 0].tolist()
+    chosen = generator.sample(
         long if len(long) >= NUM_EVOLUTIONS else range(len(flights)), min(NUM_EVOLUTIONS, len(flights))
     )
     evolution, gallery = folder / "evolution.png", folder / "gallery.png"
-    draw_evolutions(evolution, [fly_and_record(system, segments[place].task, device=device) for place in chosen])
-    shown = chance.sample(range(len(flights)), min(NUM_GALLERY, len(flights)))
-    paths = flights.paths()
-    draw_gallery(
-        gallery,
-        [Flown(segments[place].task, paths[place], bool(flights.has_stopped[place])) for place in shown],
-    )
+    draw_evolutions(evolution, [_record(segments[place], pilot, device) for place in chosen])
+    paths, sheet = flights.paths(), []
+    for place in generator.sample(range(len(flights)), min(NUM_GALLERY, len(flights))):
+        demonstration = segments[place].demonstration
+        has_stopped = bool(flights.has_stopped[place])
+        sheet.append(GalleryFlight(demonstration.task, paths[place], has_stopped, demonstration.path))
+    draw_gallery(gallery, sheet)
     return [
         Illustration(
             "How predictions evolve (the paper's figure 4)",
             evolution,
             "Development segments drawn at random from those flown long enough for four predictions. Left: the "
-            "demonstrated path dashed, flown path blue, goal region an orange circle. Middle: predicted trajectory "
-            "blue, predicted goal orange, the drone a white dot. Right: the first three channels of the last semantic "
-            "map. The same as vector graphics: evolution.pdf.",
+            "demonstrated path dashed, the flown path blue, the goal region an orange circle. Middle: the predicted "
+            "trajectory violet, the predicted goal orange, the drone a white dot. Right: the first three channels of "
+            "the last semantic map. The same as vector graphics: evolution.pdf.",
         ),
         Illustration(
             "Flights (the paper's figure 5)",
             gallery,
-            "Development segments drawn at random. Demonstrated path dashed, flown path blue, goal region an orange "
-            "circle. The same as vector graphics: gallery.pdf.",
+            "Development segments drawn at random. The demonstrated path is dashed, the flown path blue, the goal "
+            "region an orange circle. The same as vector graphics: gallery.pdf.",
         ),
     ]

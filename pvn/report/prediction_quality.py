@@ -1,4 +1,4 @@
-"""What PVN's predictions were worth, as a table and a picture."""
+"""How good PVN's predictions are, as a table and a picture: calibration, and the bound of the paper's theorem 5.1."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from rich.table import Table
 
 from pvn.evaluation.calibration import SHARES
 from pvn.evaluation.predictions import DISTRIBUTIONS, WHEN, Judgement
+from pvn.viz import palette
 from pvn.viz.saving import save_figure
 
-COLOURS = {"first": "#0072b2", "last": "#d55e00"}  # told apart by colour-blind people too
+COLOURS = dict(zip(WHEN, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))
+MARKERS = ("o", "^")
+"""Of flights in the plot of bounds, by channel of the distributions."""
 MEDIANS = ("epsilon", "eta", "bound", "gap", "worst_gap")
 
 
-def _figures(row: Mapping[str, Any]) -> list[str]:
-    """A line of the table, from one prediction's report."""
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """The cells of a table's row, from the report on one prediction."""
     medians = [row[f"median_{name}"]["value"] for name in MEDIANS]
     figures = [*medians, row["mean_gap"]["value"], row["ratio_quantiles"]["0.95"]]
     holds, says_something = (row[name]["value"] for name in ("holds_percent", "says_something_percent"))
@@ -40,14 +43,14 @@ def print_bound(report: Mapping[str, Any]) -> None:
     console = Console()
     console.print(
         f"{report['system']}, {report['flights']:,} flights of split {report['split']}: theorem 5.1, values by step; "
-        "medians, the mean gap, the 95% quantile of gap / bound, and the shares of flights for which the bound holds "
+        "medians, the mean gap, the 95% quantile of gap / bound, and the share of flights for which the bound holds "
         "and for which it is below 1, so that it says something"
     )
-    headings = [name.replace("_", "\n") for name in MEDIANS]  # in two lines, to fit 80 columns
+    headings = [name.replace("_", "\n") for name in MEDIANS]  # on two lines, to fit 80 columns
     for name in DISTRIBUTIONS:
         table = _table(f"{name} distribution", *headings, "mean\ngap", "95%\nratio", "holds\n%", "< 1\n%")
         for when in WHEN:
-            table.add_row(when, *_figures(report[when]["bound"][name]))
+            table.add_row(when, *_cells(report[when]["bound"][name]))
         console.print(table)
     table = _table(
         "goal distribution: calibration; spread: for goals spread as in training",
@@ -80,12 +83,13 @@ def _draw_reliability(axis: Axes, judgement: Judgement) -> None:
 
 
 def _draw_bounds(axis: Axes, judgement: Judgement) -> None:
-    """What each flight lost beside what the theorem allows it to lose, by its last prediction."""
+    """What each flight lost beside what the theorem allows, by its last prediction."""
     greatest = 1.0
-    for (name, marker), colour in zip((("trajectory", "o"), ("goal", "^")), ("#009e73", "#aa3377"), strict=True):
+    for name, channel in DISTRIBUTIONS.items():
         found = judgement.bounds["last", name]
         axis.scatter(
-            found.bound, found.gap, s=14, marker=marker, color=colour, alpha=0.6, linewidth=0,
+            found.bound, found.gap, s=14, marker=MARKERS[channel], color=palette.PREDICTION_COLOURS[channel],
+            alpha=0.6, linewidth=0,
             label=f"{name} distribution, last prediction (median bound {np.median(found.bound):.1f})",
         )  # fmt: skip
         greatest = max(greatest, float(found.bound.max()))
@@ -98,7 +102,7 @@ def _draw_bounds(axis: Axes, judgement: Judgement) -> None:
 
 
 def draw_judgement(path: Path, judgement: Judgement, title: str) -> None:
-    """Write a picture of both: the calibration of the goal distributions, and the bound on every flight."""
+    """Write a picture of the calibration of the goal distributions and of the bound on every flight."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.2, 7.0), layout="constrained")
     _draw_reliability(left, judgement)
     _draw_bounds(right, judgement)

@@ -1,4 +1,4 @@
-"""The report of a reproduction: our results beside the paper's, figures, and how they came about."""
+"""The report of a reproduction: our results beside the paper's, figures, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import torch
 
 import pvn
 from pvn.evaluation.intervals import Estimate
-from pvn.evaluation.paper import GAP, PAPER, SOURCE, TABLE, compare_orderings
+from pvn.evaluation.paper import GAP, SOURCE, TABLE, compare_orderings, paper_row
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
 from pvn.report.illustrations import Illustration
-from pvn.report.results_table import HUNDREDTHS, OTHERS
+from pvn.report.results_table import OTHERS, TWO_DECIMALS
 
 MARKS = {"holds": "yes", "too close to tell": "too close to tell", "reversed": "**reversed**"}
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """How long a step of a reproduction took, over all its resumptions, and where it ran last."""
+    """How long a step of a reproduction took, all attempts together, and where it last ran."""
 
     seconds: float
     machine: str
@@ -30,21 +30,21 @@ class StepTime:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How results came about."""
+    """How results were obtained."""
 
     preset: str
     corpus: str
-    """Its name in a sentence."""
+    """Its name as it stands in a sentence."""
     commands: tuple[str, ...]
-    """What gives the same results, line by line."""
+    """Command lines that give the same results."""
     seeds: Mapping[str, int]
-    """By what they are for."""
+    """By their purpose."""
     times: Mapping[str, StepTime]
-    """By the name of the step."""
+    """By step."""
 
 
 def describe_machine(device: str = "cpu") -> str:
-    """This machine in a line: system, processor, cores, GPU if it is used, versions."""
+    """This machine in one line: system, cores, processor, GPU if used, versions."""
     processor = platform.processor() or platform.machine()
     known = Path("/proc/cpuinfo")
     if known.exists():
@@ -56,29 +56,29 @@ def describe_machine(device: str = "cpu") -> str:
 
 
 def in_table_order(summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries in the order of the paper's table; those that it does not have come last."""
+    """The summaries in the order of the paper's table; those that are not in it come last."""
     places = {row: place for place, row in enumerate(TABLE)}
     return sorted(summaries, key=lambda summary: places.get((summary.system, summary.split), len(TABLE)))
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table, its first column to the left and the others to the right."""
+    """A Markdown table, the first column left-aligned and the others right-aligned."""
     lines = [headings, [":--", *["--:"] * (len(headings) - 1)], *rows]
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
-def _ranged(figure: Estimate) -> str:
-    return f"{figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
+def _with_interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.1f} ({estimate.low:.1f} to {estimate.high:.1f})"
 
 
 def _results(summaries: Sequence[Summary]) -> list[str]:
     rows = []
     for summary in summaries:
-        paper, own = PAPER.get((summary.system, summary.split)), summary.overall
+        paper, own = paper_row(summary.system, summary.split), summary.overall
         theirs = ("", "", "") if paper is None else (
             f"{paper.sr:.2f}", f"{paper.mean_distance:g}", f"{paper.median_distance:g}",
         )  # fmt: skip
-        ours = (_ranged(own.sr), _ranged(own.mean_distance), _ranged(own.median_distance))
+        ours = (_with_interval(own.sr), _with_interval(own.mean_distance), _with_interval(own.median_distance))
         pairs = [cell for pair in zip(ours, theirs, strict=True) for cell in pair]
         rows.append([summary.system, summary.split, f"{own.flights:,}", *pairs])
     headings = ("system", "split", "flights", "SR % here", "paper", "mean m here", "paper", "median m here", "paper")
@@ -89,7 +89,7 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
     rows = []
     for summary in summaries:
         values = [(name, getattr(summary.overall, name).value) for name in OTHERS.values()]
-        figures = (f"{value:.{2 if name in HUNDREDTHS else 1}f}" for name, value in values)
+        figures = (f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values)
         rows.append([summary.system, summary.split, *figures])
     return _table(("system", "split", *OTHERS), rows)
 
@@ -120,7 +120,7 @@ def _by_group(
     groups: Callable[[Summary], Mapping[str, Group | None]],
     write: Callable[[Estimate], str],
 ) -> list[str]:
-    """Success rates of each split's systems, a row for each, a column for each group."""
+    """Success rates by split, a row for each system, a column for each group."""
     lines = []
     for split in dict.fromkeys(summary.split for summary in summaries):
         own = [summary for summary in summaries if summary.split == split]
@@ -133,7 +133,7 @@ def _by_group(
             rates = [write(part.sr) if (part := parts.get(name)) else "" for name in named]
             rows.append([summary.system, *rates])
         lines += _table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
-    return lines or ["Nothing is known about this.", ""]
+    return lines or ["Nothing is known about the segments.", ""]
 
 
 def _duration(seconds: float) -> str:
@@ -162,14 +162,14 @@ def _provenance(provenance: Provenance) -> list[str]:
         "",
         *hardware,
         "",
-        *_table(("step", "wall time"), [*rows, ["all that was timed", _duration(total)]]),
+        *_table(("step", "wall time"), [*rows, ["total", _duration(total)]]),
     ]
 
 
 def write_report(
     path: Path, summaries: Sequence[Summary], provenance: Provenance, illustrations: Sequence[Illustration] = ()
 ) -> None:
-    """Write the report, Markdown: computed from the summaries, and from what is typed of the paper."""
+    """Write the report as Markdown; every number is computed from the summaries or taken from the paper."""
     summaries = in_table_order(summaries)
     pictures = [
         line
@@ -186,12 +186,13 @@ def write_report(
     lines = [
         "# Results beside the paper's",
         "",
-        f"The paper: {SOURCE}, on LANI. Here: {provenance.corpus}, another text, so the orders of systems "
-        "compare, and the numbers only roughly. SR: share of flights that stopped of themselves within 5 m of the "
-        "goal; mean and median: metres between stop and goal. In brackets 95% intervals, over fields.",
+        f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, which has other texts, so "
+        "the order of the systems can be compared, and the numbers only roughly. SR is the share of flights that "
+        "stopped on their own within 5 m of the goal; mean and median are the metres between stop and goal. 95% "
+        "intervals, over fields, are in brackets.",
         "",
         *_results(summaries),
-        "Paths and the rest, as docs/metrics.md defines them; intervals are in the JSON files of the results.",
+        "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
         "",
         *_others(summaries),
         "## Orders of the paper's table",
@@ -199,12 +200,12 @@ def write_report(
         *_orderings(summaries),
         "## Seen and unseen phrases",
         "",
-        "Of the flights with phrases that training may use, and with phrases that it never sees.",
+        "Success with phrases that training may use, and with phrases that it never sees.",
         "",
-        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, _ranged),
+        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, _with_interval),
         "## By manoeuvre",
         "",
-        "A flight counts for each kind of manoeuvre that it has.",
+        "A flight counts once for each kind of manoeuvre that it contains.",
         "",
         *_by_group(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
         *pictures,

@@ -1,4 +1,4 @@
-"""Results of systems as tables on the terminal."""
+"""Results of systems as tables on the terminal, and what the columns of all results tables are."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OTHERS = {
     "OSR %": "osr", "SPL": "spl", "nDTW": "ndtw", "SDTW": "sdtw", "CLS": "cls", "SEMD": "semd",
     "loose SR": "loose_sr", "hits": "collisions_per_100m", "steps": "steps",
 }  # fmt: skip
-HUNDREDTHS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
+TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
-def _with_interval(figure: Estimate) -> str:
-    return f"{figure.value:.1f} [dim]({figure.low:.1f} to {figure.high:.1f})[/dim]"
+def _with_interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.1f} [dim]({estimate.low:.1f} to {estimate.high:.1f})[/dim]"
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -31,7 +31,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _groups(summary: Summary) -> dict[str, Group | None]:
-    """The summary's groups by what a reader calls them."""
+    """The summary's groups, by the names that a reader sees."""
     phrases: dict[str, Group | None] = {"seen phrases": summary.seen, "unseen phrases": summary.unseen}
     lengths = {f"{words} words": group for words, group in summary.by_length.items()}
     return phrases | dict(summary.by_manoeuvre) | lengths
@@ -40,7 +40,7 @@ def _groups(summary: Summary) -> dict[str, Group | None]:
 def print_results(
     summaries: Sequence[Summary], metrics: Mapping[str, FlightMetrics], environments: Sequence[int]
 ) -> None:
-    """All systems with 95% intervals; differences from the first; and how each did on what."""
+    """All systems with 95% intervals, their differences from the first, and their success rates by group."""
     console = Console()
     flights = summaries[0].overall.flights
     table = _table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
@@ -52,15 +52,15 @@ def print_results(
         successes, others_successes = (metrics[summary.system].is_success for summary in (other, first))
         more = bootstrap_difference(successes, others_successes, environments) * 100.0
         console.print(
-            f"{other.system}, success beside {first.system} on the same flights: {more.value:+.1f} points "
+            f"{other.system} compared with {first.system} on the same flights: success {more.value:+.1f} points "
             f"({more.low:+.1f} to {more.high:+.1f})"
         )
-    table = _table("paths and the rest (docs/metrics.md)", "system", *OTHERS)
+    table = _table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
     for summary in summaries:
         values = ((name, getattr(summary.overall, name).value) for name in OTHERS.values())
-        table.add_row(summary.system, *(f"{value:.{2 if name in HUNDREDTHS else 1}f}" for name, value in values))
+        table.add_row(summary.system, *(f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values))
     console.print(table)
-    table = _table("SR % by what was said", "", "flights", *(summary.system for summary in summaries))
+    table = _table("SR % by kind of instruction", "", "flights", *(summary.system for summary in summaries))
     rows = [_groups(summary) for summary in summaries]
     for name, group in rows[0].items():
         if group is not None:

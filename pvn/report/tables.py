@@ -1,16 +1,18 @@
-"""Reports as tables on the terminal."""
+"""Reports on simulator, agent, corpus and flights as tables on the terminal."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from pvn.corpus.alignment import Alignment, sensible_words
+from pvn.corpus.alignment import Alignment
+from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
-from pvn.evaluation.oracle_benchmark import PAPER
+from pvn.evaluation.oracle_benchmark import PAPER_ORACLE
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
 from pvn.rollout.flight import FlightLog
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -18,7 +20,7 @@ from pvn.world.task import SUCCESS_M, Task
 
 
 def print_simulator_report(report: dict[str, Any]) -> None:
-    """The report as tables."""
+    """Frames and flight steps per second, beside other simulators."""
     console = Console()
     cpu = report["cpu"]
     table = Table(title=f"one field, 128x72, {cpu['cores']} CPU cores")
@@ -38,7 +40,7 @@ def print_simulator_report(report: dict[str, Any]) -> None:
     for device in ("cpu", "cuda"):
         if device not in report:
             continue
-        growth = Table(title=f"{device}: {NUM_FIELDS} fields, growth with the batch")
+        growth = Table(title=f"{device}: {NUM_FIELDS} fields, growth with batch size")
         for heading in ("batch", "fast frames/s", "full frames/s", "fast flight-steps/s", "full flight-steps/s"):
             growth.add_column(heading, justify="right")
         for row in report[device]["growth"]:
@@ -56,22 +58,29 @@ def print_simulator_report(report: dict[str, Any]) -> None:
 
 
 def print_flights(
-    title: str, tasks: Sequence[Task], log: FlightLog, has_goals: bool, labels: Sequence[str] | None = None
+    title: str,
+    tasks: Sequence[Task],
+    log: FlightLog,
+    goals: Sequence[tuple[float, float] | None],
+    labels: Sequence[str] | None = None,
 ) -> None:
-    """A line for each flight: what was asked, how far it went, and, where there is a goal, how it ended.
+    """A line for each flight: its instruction, how far it flew, and how it ended.
 
-    labels: what the flights are called; without them they are numbered.
+    goals: where each flight should end (x, y), field frame; None for one without a goal. labels: what the flights are
+    called; without them they are numbered.
     """
-    distance, flown = log.goal_distance(tasks), log.distance_flown()
+    flown = log.distance_flown()
     table = Table(title=title)
     for heading in ("", "instruction", "steps", "flown", "ends"):
         table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
     for index, task in enumerate(tasks):
         has_stopped = bool(log.has_stopped[index])
         end = "stopped by itself" if has_stopped else "never stopped"
-        if has_goals:
-            verdict = "success" if has_stopped and distance[index] < SUCCESS_M else "failure"
-            end = f"{float(distance[index]):.1f} m from the goal: {verdict}"
+        goal = goals[index]
+        if goal is not None:
+            distance = math.dist(log.end_world[index].tolist(), goal)
+            verdict = "success" if has_stopped and distance < SUCCESS_M else "failure"
+            end = f"{distance:.1f} m from the goal: {verdict}"
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
         label = str(index + 1) if labels is None else labels[index]
         table.add_row(label, task.instruction, steps, metres, end)
@@ -79,7 +88,7 @@ def print_flights(
 
 
 def print_agent_report(report: dict[str, Any]) -> None:
-    """The report as tables."""
+    """How long the parts of a flight's step and of a training step take."""
     console = Console()
     table = Table("part", "ms", title=f"one step of one flight, {report['device']}, {report['threads']} threads")
     table.columns[1].justify = "right"
@@ -105,11 +114,11 @@ def print_agent_report(report: dict[str, Any]) -> None:
 
 
 def print_oracle_report(report: dict[str, Any]) -> None:
-    """The report as a table beside the paper's figures."""
+    """How the oracle flies, beside the paper's figures."""
     table = Table(title=f"oracle over {report['segments']} segments")
     for heading in ("figure", "here", "paper"):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for name, value in PAPER.items():
+    for name, value in PAPER_ORACLE.items():
         table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
     Console().print(table)
 
@@ -150,11 +159,11 @@ def print_corpus_report(report: dict[str, Any]) -> None:
 
 
 def print_alignments(alignment: Alignment) -> None:
-    """Each class's words by falling score, those its references have in bold."""
+    """The words aligned with each class, best first; those that its references contain in bold."""
     sensible = sensible_words(alignment)
-    table = Table(title="words aligned with each landmark class, by falling score")
+    table = Table(title="words aligned with each landmark class, best first")
     table.add_column("class")
-    table.add_column("words (bold: in a reference for the class)")
+    table.add_column("words (bold: in a reference to the class)")
     for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True):
         table.add_row(name, " ".join(f"[bold]{word}[/bold]" if word in sensible[name] else word for word in words))
     console = Console()

@@ -1,1 +1,1 @@
-"""How flights are flown: the roll-out loop, policies and agents, the oracle and the trivial pilots."""
+"""How tasks are flown: the roll-out loop, the policy protocol, the oracle and the trivial policies."""

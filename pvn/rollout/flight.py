@@ -1,21 +1,25 @@
-"""The one roll-out loop: any policy, any number of tasks, flown to their ends in one batch."""
+"""The one roll-out loop: any policy flies any number of tasks to their ends, in one batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pvn.rollout.policy import FlightSimulator, OnStep, Policy
-from pvn.simulator.simulator import STOP, Simulator, SimulatorConfig
+from pvn.simulator.interface import STOP, SimulatorConfig
 from pvn.world.task import HORIZON, Task, distinct_layouts
+
+if TYPE_CHECKING:
+    from pvn.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True)
 class FlightLog:
-    """B flights of at most T steps; poses and velocities after a flight's end repeat its last."""
+    """B flights of at most T steps; after a flight's end its last pose and velocity are repeated."""
 
     pose_world: Tensor
     """Poses (B, T + 1, 6), field frame, before each step and after the last."""
@@ -24,13 +28,13 @@ class FlightLog:
     action: Tensor
     """Actions (B, T, 3) of the policy; (0, 0, 1) after a flight's end."""
     num_steps: Tensor
-    """Steps (B,) of each flight, the one that says stop included."""
+    """Number of steps (B,) of each flight, including the one that stops."""
     has_stopped: Tensor
-    """Whether (B,) the policy said stop; otherwise the horizon ended the flight."""
+    """Whether (B,) the policy stopped the flight; otherwise it ended at the horizon."""
 
     @property
     def end_world(self) -> Tensor:
-        """Where (B, 2) the flights ended, field frame, metres, after the step that says stop, in which they brake."""
+        """Where (B, 2) the flights ended, field frame, metres: after the step that stops, in which they brake."""
         return self.pose_world[:, -1, :2]
 
     def goal_distance(self, goals: Sequence[Sequence[float]]) -> Tensor:
@@ -38,12 +42,12 @@ class FlightLog:
         return (self.end_world - torch.tensor(goals).to(self.pose_world)).norm(dim=-1)
 
     def distance_flown(self) -> Tensor:
-        """Metres (B,) along the ground."""
+        """Distance (B,) flown along the ground, metres."""
         return self.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(dim=1)
 
 
 def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
-    """The flights of several logs in one; shorter ones are padded with their last pose."""
+    """The flights of several logs in one log; shorter ones are padded with their last pose and velocity."""
     longest = max(log.action.shape[1] for log in logs)
 
     def padded(values: Tensor, length: int, padding: Tensor) -> Tensor:
@@ -65,9 +69,12 @@ def simulator_for(
     device: str | torch.device = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
 ) -> Simulator:
-    """A simulator with one flight for each task, in its field; tasks of one layout share it."""
+    """A simulator with one flight per task, in that task's field; tasks with the same layout share the field."""
     if not tasks:
         raise ValueError("tasks: got none, expected at least one task to fly")
+    # Here, so that a reader of what flies, trains or scores need not follow how flights are simulated.
+    from pvn.simulator.simulator import Simulator
+
     layouts, field_index = distinct_layouts(tasks)
     return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 
@@ -75,7 +82,7 @@ def simulator_for(
 def _fly_to_the_end(
     simulator: FlightSimulator, tasks: Sequence[Task], policy: Policy, horizon: int, watch: OnStep | None
 ) -> FlightLog:
-    """Step until all have stopped or the horizon is reached."""
+    """Step until all flights have stopped or reached the horizon."""
     device = simulator.device
     observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
     memory = policy.begin(tasks, device)
@@ -86,7 +93,7 @@ def _fly_to_the_end(
         action, memory = policy.act(observation, memory)
         if watch is not None:
             watch(step, observation, action, memory)
-        # A flight that has ended brakes, whatever its policy says.
+        # A flight that has ended brakes, whatever the policy says.
         held = torch.zeros_like(action)
         held[:, STOP] = 1.0
         action = torch.where(is_flying[:, None], action, held)
@@ -116,10 +123,11 @@ def fly(
     horizon: int = HORIZON,
     watch: OnStep | None = None,
 ) -> FlightLog:
-    """Fly every task until its policy says stop, or for `horizon` steps.
+    """Fly every task until the policy stops, or for `horizon` steps.
 
     The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
-    end. watch: for pictures and recordings. On one device the same flights are the same to the bit.
+    end. `watch` is called before each step, for pictures and recordings. The same flights on the same device are the
+    same to the bit.
     """
     if len(tasks) != simulator.num_flights:
         raise ValueError(
@@ -131,9 +139,9 @@ def fly(
         layout = simulator.layouts[field]
         if layout is not task.layout and layout != task.layout:
             raise ValueError(
-                f"flight {flight} is in another field than its task; make the simulator with simulator_for(tasks)"
+                f"flight {flight} is not in the field of its task; make the simulator with simulator_for(tasks)"
             )
-    # cuDNN's fastest convolutions sum in any order, and the same flight could end elsewhere the next time.
+    # cuDNN's fastest convolutions add up in any order, so the same flight could end elsewhere the next time.
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:

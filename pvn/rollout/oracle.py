@@ -1,7 +1,7 @@
-"""The oracle: a policy that knows the demonstrated paths and follows a carrot along them (the authors' planner).
+"""The oracle: a policy that knows the demonstrated paths and steers to a carrot that moves along them.
 
-Differences from the authors' code, which are its bugs: speed builds up with the steps of this flight, not with the
-index on the paragraph's path; the path's last point is the goal and may be the carrot; the test for having lost the
+This is the authors' planner without three of its bugs: speed builds up with the steps of this flight rather than with
+the index on the paragraph's path; the path's last point is the goal and may be the carrot; the test for having lost the
 path compares two distances.
 """
 
@@ -17,26 +17,26 @@ import torch
 from torch import Tensor
 
 from pvn.geometry import wrap_angle
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class OracleConfig:
-    """Constants of the planner; lengths in metres (20 config units each)."""
+    """Constants of the planner; lengths in metres."""
 
     lookahead: float = 6.0
-    """How far along the path the carrot is."""
+    """How far ahead on the path the carrot is."""
     slow_down: float = 6.0
-    """Distance to the goal from which speed falls in proportion to it."""
+    """Within this distance of the goal, speed is proportional to the distance that is left."""
     stop: float = 1.5
     """Distance to the goal at which the oracle stops."""
     accelerate_steps: int = 3
-    """Steps until full speed."""
+    """Number of steps to reach full speed."""
     min_speed: float = 0.3
-    """Least speed, as a share of the simulator's greatest."""
+    """Minimum speed, as a share of the simulator's maximum."""
     max_deviation: float = 20.0
-    """The oracle gives up, and stops, when path and carrot are both further away than this."""
+    """The oracle gives up and stops if both path and carrot are further away than this."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,17 @@ class OracleMemory:
     """Where each of B flights is on its path."""
 
     path_world: Tensor
-    """Path points (B, P, 2), field frame; the goal is repeated behind the end."""
+    """Path points (B, P, 2), field frame, metres; shorter paths are padded with their goal."""
     arc: Tensor
-    """Length of path (B, P) up to each point, metres."""
+    """Length (B, P) of the path up to each point, metres."""
     last: Tensor
     """Index (B,) of the goal."""
     index: Tensor
-    """Index (B,) of the point the drone is at."""
+    """Index (B,) of the path point the drone has reached."""
     step: int
+    """Number of steps taken."""
     is_lost: Tensor
-    """Whether (B,) the drone is too far from its path for the oracle's advice to mean anything."""
+    """Whether (B,) the drone is so far from its path that the oracle's actions are meaningless."""
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ class Oracle:
         config: OracleConfig = OracleConfig(),
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
-        """demonstrations: of every task that will be flown; others cannot be."""
+        """The oracle can fly the tasks of `demonstrations`, and no others."""
         self._paths = {demonstration.task: demonstration.path for demonstration in demonstrations}
         self.config = config
         self.max_speed, self.max_yaw_rate = simulator.max_speed, simulator.max_yaw_rate
@@ -84,7 +85,7 @@ class Oracle:
         return self._paths[task]
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> OracleMemory:
-        """Paths of all tasks, side by side."""
+        """The demonstrated paths of all tasks, as one batch."""
         paths = [self._path(task) for task in tasks]
         path = torch.empty((len(tasks), max(map(len, paths)), 2), dtype=torch.float32)
         for row, own in zip(path, paths, strict=True):
@@ -104,13 +105,13 @@ class Oracle:
         )
 
     def _carrot(self, memory: OracleMemory, index: Tensor) -> Tensor:
-        """Index (B,) of the first path point more than the lookahead ahead, at most the goal's."""
+        """Index (B,) of the first path point further ahead than the lookahead, or the goal's."""
         reach = _pick(memory.arc, index) + self.config.lookahead
         carrot = torch.searchsorted(memory.arc, reach[:, None], right=True)[:, 0]
         return torch.minimum(carrot, memory.last)
 
     def _advance(self, memory: OracleMemory, place: Tensor) -> Tensor:
-        """Index (B,) after moving on while the next path point is at least as close as the present one."""
+        """Index (B,) after moving on for as long as the next path point is no further away than the present one."""
         distance = (memory.path_world - place[:, None]).norm(dim=-1)  # (B, P)
         position = torch.arange(distance.shape[1] - 1, device=place.device)
         gets_worse = distance[:, 1:] > distance[:, :-1] + 1e-3

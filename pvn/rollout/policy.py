@@ -1,4 +1,4 @@
-"""What a flight needs: a policy that decides, and a simulator that flies."""
+"""The two protocols of a roll-out: the policy that decides and the simulator that flies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pvn.simulator.simulator import Observation
+from pvn.simulator.interface import Observation
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 
@@ -27,15 +27,15 @@ class Policy(Protocol):
 
 
 class FlightSimulator(Protocol):
-    """Where flights take place: our simulator, or another one with the same interface."""
+    """Where flights take place: our simulator, or another with the same interface."""
 
     @property
     def device(self) -> torch.device:
-        """Where its tensors are."""
+        """The device of its tensors."""
 
     @property
     def num_flights(self) -> int:
-        """B."""
+        """Number of flights, B."""
 
     @property
     def layouts(self) -> Sequence[Layout]:
@@ -43,10 +43,10 @@ class FlightSimulator(Protocol):
 
     @property
     def field_index(self) -> Tensor:
-        """Which field each flight is in (B,)."""
+        """The field (B,) of each flight, as an index into `layouts`."""
 
     def reset(self, start: Tensor) -> Observation:
-        """Hover at start (B, 3), x, y, yaw, field frame, and observe."""
+        """Hover at start (B, 3): x, y (metres), yaw (radians), field frame; and observe."""
 
     def step(self, action: Tensor) -> Observation:
-        """Fly one step by an action (B, 3) and observe."""
+        """Fly one step with an action (B, 3) and observe."""

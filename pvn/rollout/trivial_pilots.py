@@ -1,4 +1,4 @@
-"""Pilots that neither look nor listen: the two trivial baselines of the paper's results table."""
+"""Policies that use neither pictures nor instructions: the two trivial baselines of the paper's results table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pvn.simulator.simulator import Observation
+from pvn.simulator.interface import Observation
 from pvn.world.task import Task
 
 
 class Stop:
-    """Stops at once."""
+    """Stops in the first step."""
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> None:
-        """Nothing to remember."""
+        """No memory is needed."""
 
     def act(self, observation: Observation, memory: None) -> tuple[Tensor, None]:
         """Stop."""
@@ -32,14 +32,14 @@ class Average:
     speed: float = 1.76
     """Forward speed, m/s: the paper's 0.88 m a step."""
     num_steps: int = 18
-    """The step that says stop (paper)."""
+    """The step in which it stops (paper)."""
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> int:
-        """The number of steps taken."""
+        """The number of steps taken: 0."""
         return 0
 
     def act(self, observation: Observation, memory: int) -> tuple[Tensor, int]:
-        """Straight on, until it is time to stop."""
+        """Fly straight ahead until it is time to stop."""
         stops = memory + 1 >= self.num_steps
         row = torch.tensor([0.0 if stops else self.speed, 0.0, float(stops)])
         action = row.to(observation.pose_world.device).repeat(len(observation.pose_world), 1)

@@ -1,1 +1,1 @@
-"""How it moves and looks: one ray, one quadcopter, batched over flights on CPU or CUDA."""
+"""How the world moves and looks: quadcopters and ray-traced pictures, batched on a CPU or a GPU."""

@@ -1,4 +1,4 @@
-"""Cameras set up by hand, and the pictures they take; for everything that people look at."""
+"""Cameras placed by hand and the pictures they take, for films, figures and the demo."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def looking_at(
     height: int,
     horizontal_view: float = math.radians(90.0),
 ) -> Array:
-    """A level pinhole camera (18,) at `position` with `target` in the middle of its picture, field frame."""
+    """A level pinhole camera (18,) at `position` with `target` in the middle of the picture, field frame."""
     ahead = np.subtract(target, position)
     ahead = ahead / np.linalg.norm(ahead)
     right = np.array([ahead[1], -ahead[0], 0.0])
@@ -61,7 +61,7 @@ def from_above(west: float, south: float, metres_across: float, pixels_across: i
 def take_pictures(
     layouts: Sequence[Layout], cameras: Sequence[Array], width: int, height: int
 ) -> npt.NDArray[np.uint8]:
-    """Pictures (N, H, W, 3), full quality, of N layouts by their cameras (18,)."""
+    """Full-quality pictures (N, H, W, 3) uint8 of N layouts, each by its own camera (18,)."""
     image = torch.empty((len(layouts), height, width, 3), dtype=torch.uint8)
     rows = torch.from_numpy(np.stack(cameras))
     cpu.paint(rows, pack(layouts), torch.arange(len(layouts)), num_solids(layouts), True, image)

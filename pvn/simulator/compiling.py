@@ -1,4 +1,4 @@
-"""How scalar code becomes machine code: one source for CPU and CUDA, compiled once and kept on disk."""
+"""How scalar code becomes machine code: one source for CPU and CUDA, compiled once and cached on disk."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SOURCES = (
 
 @cache
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: one folder for each state of the package's source.
+    """Where compiled kernels are cached: one folder for each version of the source.
 
-    Numba notices a change of the file a kernel stands in, but not of the functions it calls, so the
-    folder's name carries a fingerprint of every file that compiled code comes from.
+    Numba notices when the file that defines a kernel changes, but not when a function it calls does. So the folder's
+    name contains a fingerprint of every file that is compiled.
     """
     fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES))
     name = f"kernels-{fingerprint.hexdigest()[:16]}"
     try:
         directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pvn" / name
         directory.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # no home, or a read-only one: compile anew each time, in a folder of our own
+    except (OSError, RuntimeError):  # no home folder, or a read-only one: compile again in each process
         return Path(tempfile.mkdtemp(prefix="pvn-"))
     return directory
 
@@ -40,7 +40,7 @@ def cache_directory() -> Path:
 def scalar(function: Callable[..., Any]) -> Any:
     """Compile a function of plain numbers and arrays, callable from CPU kernels and CUDA kernels.
 
-    Inlined and without reference counting, which cost nine tenths of the time: see docs/log.md.
+    Functions are inlined and compiled without reference counting, which took nine tenths of the time (docs/log.md).
     """
     options: dict[str, Any] = {"fastmath": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
     return numba.njit(**options)(function)
@@ -48,7 +48,7 @@ def scalar(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def in_kernel_cache() -> Iterator[None]:
-    """Kernels decorated in this block are kept in `cache_directory`, unless NUMBA_CACHE_DIR says otherwise."""
+    """Kernels decorated in this block are cached in `cache_directory`, unless NUMBA_CACHE_DIR is set."""
     settings: Any = numba.config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or str(cache_directory())
@@ -59,7 +59,7 @@ def in_kernel_cache() -> Iterator[None]:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a CPU loop that runs without the interpreter's lock, kept on disk."""
+    """Compile a CPU loop that releases the interpreter's lock, and cache it on disk."""
     with in_kernel_cache():
         return numba.njit(fastmath=True, error_model="numpy", nogil=True, cache=True)(function)
 
@@ -70,12 +70,12 @@ def _threads() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    # A forked child inherits the pool but not its threads, and would wait for them for ever.
+    # A forked child inherits the pool without its threads and would wait for them forever.
     os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def num_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -84,8 +84,8 @@ def num_cores() -> int:
 def run_in_parallel(loop: Callable[..., None], num_items: int, grain: int, *arguments: Any) -> None:
     """Call loop(first, last, *arguments) on all cores until it has covered range(num_items).
 
-    Plain threads over a kernel without the lock, rather than Numba's own parallel loops: they may be
-    called from several threads at once, and they compile three times faster.
+    Threads over a kernel that releases the lock, rather than Numba's own parallel loops: these can be called from
+    several threads at once, and they compile three times faster.
     """
     count = num_cores()
     size = max(grain, -(-num_items // (4 * count)))

@@ -1,6 +1,6 @@
 """The simulator's loops on the CPU: threads over flights and over tiles of pixels.
 
-`cuda` has the same functions; each takes tensors of its own device and fills them in place.
+`cuda` has the same functions; each takes tensors on its own device and fills them in place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pvn.simulator.rendering import (
     tile_bounds,
 )
 
-GRAIN = 72  # least tiles a thread takes at a time
+GRAIN = 72  # tiles a thread takes at a time, at least
 
 
 @kernel
@@ -85,12 +85,12 @@ def to_device(fields: Fields, device: torch.device) -> Fields:
 
 
 def share(fields: Fields) -> Fields:
-    """The same memory as the arrays that kernels take."""
+    """The fields as the arrays that kernels take, in the same memory."""
     return Fields(*(tensor.numpy() for tensor in fields))  # type: ignore[attr-defined]
 
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
-    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 4) float64 held."""
+    """Advance state (B, 17) float64 by num_substeps, holding setpoints (B, 4) float64."""
     run_in_parallel(_fly_all, len(state), 16, state.numpy(), setpoints.numpy(), airframe, num_substeps)
 
 
@@ -108,7 +108,7 @@ def _aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) 
 def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor) -> None:
     """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
 
-    num_solids: at least as many as the field with the most solids has.
+    num_solids: at least the number of solids in the field that has the most.
     """
     aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
@@ -116,7 +116,9 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     run_in_parallel(_paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy())
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
+def measure_depth(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])

@@ -1,6 +1,6 @@
-"""The simulator's kernels on CUDA: one thread a flight, a tile or a pixel, on torch's current stream.
+"""The simulator's kernels on CUDA: one thread per flight, tile or pixel, on torch's current stream.
 
-`cpu` has the same functions; each takes tensors of its own device and fills them in place.
+`cpu` has the same functions; each takes tensors on its own device and fills them in place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pvn.world.layout import MAX_LANDMARKS
 
 THREADS = 64
 
-# A batch of one is a small grid; that is no mistake worth a warning at every launch.
+# A batch of one is a small grid, which is no reason for a warning at every launch.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
 
 
@@ -111,18 +111,18 @@ def _measure_all(cameras, aimed, candidates, counts, depth, seen):
 
 
 def share(fields: Fields) -> Fields:
-    """The same memory as the device arrays that kernels take."""
+    """The fields as the device arrays that kernels take, in the same memory."""
     return Fields(*(cuda.as_cuda_array(tensor) for tensor in fields))
 
 
 @lru_cache(maxsize=64)
 def _external_stream(handle: int) -> Any:
-    # The same object every time, so that Numba finds the launch configuration it made for it.
+    # Always the same object, so that Numba reuses the launch configuration it made for it.
     return cuda.external_stream(handle)
 
 
 def current_stream() -> Any:
-    """Torch's current stream, as Numba launches on it."""
+    """Torch's current stream, as an object Numba can launch on."""
     return _external_stream(torch.cuda.current_stream().cuda_stream)
 
 
@@ -131,7 +131,7 @@ def _blocks(num_threads: int) -> int:
 
 
 def advance(state: Tensor, setpoints: Tensor, airframe: Airframe, num_substeps: int) -> None:
-    """Fly state (B, 17) float64 for num_substeps with setpoints (B, 4) float64 held."""
+    """Advance state (B, 17) float64 by num_substeps, holding setpoints (B, 4) float64."""
     _fly_all[_blocks(len(state)), THREADS, current_stream()](state, setpoints, airframe, num_substeps)
 
 
@@ -158,7 +158,7 @@ def _gather(
 def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, is_full: bool, image: Tensor) -> None:
     """Fill image (B, H, W, 3) uint8 with what cameras (B, 18) see of fields[field_index (B,)].
 
-    num_solids: at least as many as the field with the most solids has.
+    num_solids: at least the number of solids in the field that has the most.
     """
     height, width = image.shape[1], image.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)
@@ -167,7 +167,9 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     )
 
 
-def measure(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor) -> None:
+def measure_depth(
+    cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
+) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     height, width = depth.shape[1], depth.shape[2]
     aimed, candidates, counts = _gather(cameras, fields, field_index, num_solids, width, height)

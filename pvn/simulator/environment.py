@@ -1,12 +1,23 @@
-"""The field as a Gymnasium environment, single and vectorised.
+"""The field as a Gymnasium environment, for one flight or vectorised; an episode is one instruction.
 
     import gymnasium, pvn
     environment = gymnasium.make("pvn/Field-v0")
     environments = gymnasium.make_vec("pvn/Field-v0", num_envs=64)
 
-Observation: image (72, 128, 3) uint8, pose (6,) float32 (see `geometry`), instruction (text). Action: forward speed in
-m/s, yaw rate in rad/s (left is positive), stop (over 0.5). Reward: metres come closer to the goal in this step; on
-stopping, +5 within 5 m of the goal and -5 elsewhere. Stopping terminates an episode, the horizon truncates it.
+Observation, a `Dict`:
+    "image": Box(0, 255, (72, 128, 3), uint8), what the camera sees, red green blue; the size is `config.camera`'s.
+    "pose": Box (6,) float32, field frame: x, y (-10 to 60 m), z (0 to 100 m), roll, pitch, yaw (-pi to pi).
+    "instruction": Text, the same in every step of an episode.
+Action, a Box (3,) float32, held for one step of half a second:
+    forward speed (0 to 3 m/s), yaw rate (-1.05 to 1.05 rad/s, left is positive), stop (0 to 1; above 0.5 is stop).
+Reward:
+    every step: the metres by which the drone came closer to the goal, negative if it moved away;
+    the step that stops: 5 more if it ends less than 5 m from the goal, 5 less if it does not.
+End: stopping terminates an episode, `horizon` steps without stopping truncate it.
+Info: "goal_distance" (metres along the ground) and "is_success" (whether this step stopped within 5 m of the goal).
+
+`FieldVectorEnv` has the options. A vectorised environment puts B, the number of flights, in front of every shape;
+instructions are then a tuple of B texts.
 """
 
 from __future__ import annotations
@@ -25,11 +36,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from pvn.simulator.interface import STOP, Quality, SimulatorConfig
 from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, WEST_LIMIT
-from pvn.simulator.simulator import STOP, Quality, Simulator, SimulatorConfig
-from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task, distinct_layouts, sample_tour
+from pvn.simulator.simulator import Simulator
+from pvn.world.routes import sample_tour
+from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task, distinct_layouts
 
 STOP_REWARD = 5.0
+"""Added for stopping within SUCCESS_M of the goal, subtracted for stopping elsewhere."""
 
 Array = npt.NDArray[Any]
 
@@ -54,10 +68,10 @@ def _action_space(config: SimulatorConfig) -> spaces.Box:
 
 
 class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
-    """Many flights in one simulator, batched through and through.
+    """Many flights in one batched simulator.
 
-    Autoreset mode is NEXT_STEP: the step after an episode's last one ignores that flight's action, gives reward 0 and
-    the first observation of its next episode.
+    Its autoreset mode is NEXT_STEP: the step after a flight's last one ignores that flight's action and returns reward
+    0 and the first observation of its next episode.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2, "autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -74,14 +88,24 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         config: SimulatorConfig = SimulatorConfig(),
         render_mode: str | None = None,
     ) -> None:
-        """Episodes are drawn from `demonstrations`, or from those of `num_tours` random tours.
+        """Episodes are drawn at random, with replacement, from some demonstrations.
 
-        `quality` overrides the config's.
+        Args:
+            num_envs: Number of flights, B.
+            demonstrations: What episodes are drawn from: tasks with their goals. None: `num_tours` random tours.
+            num_tours: Number of random tours, of about five instructions each; ignored if demonstrations are given.
+            horizon: Steps after which an episode that has not stopped is truncated.
+            device: "cpu", or "cuda" to simulate on a GPU; observations are NumPy arrays either way.
+            quality: "full", "fast" or "none", the quality of pictures (see `SimulatorConfig`); None takes the config's.
+            config: Camera, altitude, limits of the actions, length of a step.
+            render_mode: "rgb_array" or None; `render` returns what the drones saw last.
         """
         if horizon < 1:
             raise ValueError(f"horizon: got {horizon}, expected at least 1 step")
         if (demonstrations is None and num_tours < 1) or (demonstrations is not None and not demonstrations):
-            raise ValueError(f"demonstrations: got none and num_tours {num_tours}, expected at least one of either")
+            raise ValueError(
+                f"demonstrations: got none and num_tours {num_tours}, expected at least one demonstration or tour"
+            )
         if demonstrations is None:
             demonstrations = [each for seed in range(num_tours) for each in sample_tour(seed)]
         self.tasks = [demonstration.task for demonstration in demonstrations]
@@ -124,16 +148,17 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start every flight's episode; options {"reset_mask": (B,) bool} starts only those.
+        """Start a new episode in every flight, or only where options["reset_mask"] (B,) bool is true.
 
-        A seed for all gives flight i the seed plus i, as Gymnasium's own vector environments do.
+        The seed decides which demonstrations are drawn; nothing else is random. As in Gymnasium's own vector
+        environments, one integer gives flight i the seed plus i.
         """
         if isinstance(seed, int):
             seed = [seed + flight for flight in range(self.num_envs)]
         if seed is not None:
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed: got {len(seed)} seeds, expected {self.num_envs}, one for each flight")
-            self._generators = [np.random.default_rng(one) for one in seed]
+            self._generators = [np.random.default_rng(each) for each in seed]
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
         if mask.shape != (self.num_envs,) or mask.dtype != bool:
             raise ValueError(f"reset_mask: got {mask.dtype} of shape {mask.shape}, expected bool of ({self.num_envs},)")
@@ -141,7 +166,7 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         return self._observe(), self._info(np.zeros(self.num_envs, bool))
 
     def step(self, actions: Array) -> tuple[dict[str, Any], Array, Array, Array, dict[str, Any]]:
-        """One step of every flight, or a new episode for those that ended in the last."""
+        """One step of every flight; those whose episode ended in the previous step start a new one instead."""
         restarted, before = self._has_ended.copy(), self._distance
         actions = np.where(restarted[:, None], np.float32(0), np.asarray(actions, np.float32))
         self.simulator.advance(torch.from_numpy(actions))
@@ -158,17 +183,17 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         return observation, reward, has_stopped, is_late, self._info(is_success)
 
     def render(self) -> Any:
-        """What each drone saw last, one picture (H, W, 3) uint8 for each flight."""
+        """What each drone saw last: one picture (H, W, 3) uint8 per flight."""
         return tuple(self._image)
 
 
 class FieldEnv(gymnasium.Env):  # type: ignore[type-arg]
-    """One flight: the vectorised environment with a batch of one."""
+    """One flight: a vectorised environment with a batch of one."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2}
 
     def __init__(self, *, render_mode: str | None = None, **options: Any) -> None:
-        """Takes the options of `FieldVectorEnv`."""
+        """Takes the options of `FieldVectorEnv`, except `num_envs`."""
         self._flights = FieldVectorEnv(1, render_mode=render_mode, **options)
         self.render_mode = render_mode
         self.observation_space = self._flights.single_observation_space
@@ -180,7 +205,7 @@ class FieldEnv(gymnasium.Env):  # type: ignore[type-arg]
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start an episode."""
+        """Start a new episode."""
         super().reset(seed=seed)
         observation, info = self._flights.reset(seed=seed)
         return self._first(observation), self._first(info)

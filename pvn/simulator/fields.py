@@ -33,8 +33,9 @@ from pvn.simulator.rays import (
     Y,
 )
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import LANDMARK_CLASSES, catalogue_tables
+from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import MAX_LANDMARKS, Layout
+from pvn.world.shapes import catalogue_tables
 from pvn.world.solids import BOUND, CENTRE
 
 
@@ -47,7 +48,7 @@ def _tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArr
 def textures() -> npt.NDArray[np.uint8]:
     """Tileable noise (2, NOISE_CELLS, NOISE_CELLS): white, and smooth over about seven cells.
 
-    From integers alone, so that all machines agree to the bit.
+    Made from integers alone, so that all machines agree to the bit.
     """
     cell: npt.NDArray[Any] = np.arange(NOISE_CELLS * NOISE_CELLS, dtype=np.uint32)
     with np.errstate(over="ignore"):
@@ -64,7 +65,7 @@ def textures() -> npt.NDArray[np.uint8]:
 @kernel
 def _fill_sun_grid(solids, first_solid, landmarks, num_landmarks, grid):
     grid[:] = 0
-    # Half the diagonal of a cell: no point of it is further from the cell's centre.
+    # Half the diagonal of a cell: none of its points is further from its centre.
     slack = F(0.7072) * SUN_CELL
     for landmark in range(num_landmarks):
         kind = int(landmarks[landmark, CLASS])
@@ -85,7 +86,7 @@ def _fill_sun_grid(solids, first_solid, landmarks, num_landmarks, grid):
 
 
 def _wetness(lake: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    # Two passes of a 3x3 mean round the cells' corners off; the shore stays where half of the water was.
+    # Two passes of a 3x3 mean round off the cells' corners; the shore, where wetness is one half, stays in place.
     wet: npt.NDArray[Any] = np.pad(lake.astype(np.float32), 2)
     for _ in range(2):
         wet = (wet[:-2] + wet[1:-1] + wet[2:]) / 3
@@ -94,7 +95,7 @@ def _wetness(lake: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
 
 
 def pack(layouts: Sequence[Layout]) -> Fields:
-    """The layouts as arrays on the CPU, one field each."""
+    """N layouts as arrays on the CPU, one field each."""
     solids, first_solid, spheres = _tables()
     count = len(layouts)
     fields = Fields(
@@ -120,5 +121,5 @@ def pack(layouts: Sequence[Layout]) -> Fields:
 
 
 def num_solids(layouts: Sequence[Layout]) -> int:
-    """Solids in the layout that has most."""
+    """Number of solids in the layout that has the most."""
     return max(sum(len(LANDMARK_CLASSES[mark.name].solids) for mark in layout.landmarks) for layout in layouts)

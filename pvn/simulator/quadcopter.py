@@ -1,12 +1,12 @@
-"""One quadcopter, one step: a rigid body on four rotors and the cascaded controller that flies it.
+"""One step of one quadcopter: a rigid body with four rotors and the cascaded controller that flies it.
 
-Scalar code, compiled unchanged for the CPU and for CUDA, float64 (there is little of it, and errors add up).
+Scalar code in float64, compiled unchanged for the CPU and for CUDA (there is little of it, and errors add up).
 State row (17): position (3) and velocity (3) in the field frame, attitude quaternion body to field (w, x, y, z),
 body rates (3), rotor speeds (4). Set-point row (4): forward speed, yaw rate, altitude, speed to the left.
 
 Forces, all in the body frame (x forward, y left, z up): rotor thrust along z, quadratic in rotor speed; drag at
-each rotor hub, linear in airspeed and rotor speed; translational lift; quadratic drag of the frame. Rotor i turns
-against its reaction torque; rotors sit on a cross at 45 degrees: front left, front right, back right, back left.
+each rotor hub, linear in airspeed and rotor speed; translational lift; quadratic drag of the frame. Each rotor's
+reaction torque is opposite to its spin. The rotors sit at 45 degrees: front left, front right, back right, back left.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Airframe(NamedTuple):
     frame_drag_z: float = 1.0e-2
     motor_lag: float = 0.02  # s; small brushless motors need 0.01 to 0.05
     rotor_min: float = 50.0  # rad/s
-    rotor_max: float = 1000.0  # four rotors at this speed lift 4.5 times the weight
+    rotor_max: float = 1000.0  # at this speed the four rotors lift 4.5 times the weight
     velocity_gain: float = 3.2  # 1/s
     acceleration_max: float = 3.5  # horizontal, m/s^2: at most 20 degrees of tilt
     altitude_gain: float = 6.0  # 1/s^2
@@ -88,10 +88,10 @@ def rotor_command(airframe, force):
 
 @scalar
 def controller(state, flight, speed, yaw_rate, altitude, left_speed, airframe):
-    """Rotor speed commands (4) that turn velocity, yaw rate and altitude set-points into flight.
+    """Commanded rotor speeds (4), rad/s, for set-points of velocity, yaw rate and altitude.
 
-    Velocity error -> acceleration -> thrust direction -> body rates -> torques -> rotors. The speeds forward and to
-    the left are held along the heading the drone has now, so that it flies curves while it yaws.
+    Velocity error -> acceleration -> thrust direction -> body rates -> torques -> rotors. Forward and left are
+    relative to the present heading, so the drone flies curves while it yaws.
     """
     qw, qx = state[flight, QUATERNION], state[flight, QUATERNION + 1]
     qy, qz = state[flight, QUATERNION + 2], state[flight, QUATERNION + 3]
@@ -99,7 +99,7 @@ def controller(state, flight, speed, yaw_rate, altitude, left_speed, airframe):
     yaw = heading(qw, qx, qy, qz)
     want_x = speed * math.cos(yaw) - left_speed * math.sin(yaw)
     want_y = speed * math.sin(yaw) + left_speed * math.cos(yaw)
-    # Rotor drag at hover speed is known: leaning against it beforehand spares an integrator.
+    # Rotor drag at hover speed is known; feeding it forward makes an integrator unnecessary.
     drag = 4.0 * airframe.rotor_drag / airframe.mass
     drag *= math.sqrt(airframe.mass * GRAVITY / (4.0 * airframe.thrust))
     ax = airframe.velocity_gain * (want_x - state[flight, VELOCITY]) + drag * want_x
@@ -109,7 +109,7 @@ def controller(state, flight, speed, yaw_rate, altitude, left_speed, airframe):
     az = airframe.altitude_gain * (altitude - state[flight, POSITION + 2])
     az -= airframe.climb_gain * state[flight, VELOCITY + 2]
     az = GRAVITY + min(max(az, -airframe.climb_max), airframe.climb_max)
-    # The wanted thrust direction, seen from the body: its x and y say how to lean.
+    # The wanted thrust direction in the body frame: its x and y are the tilt that is missing.
     ux, uy, uz = rotate_to_world(qw, -qx, -qy, -qz, ax, ay, az)
     force = airframe.mass * uz
     length = math.sqrt(ux * ux + uy * uy + uz * uz)
@@ -136,7 +136,7 @@ def controller(state, flight, speed, yaw_rate, altitude, left_speed, airframe):
 
 @scalar
 def body_wrench(state, flight, airframe):
-    """Force and torque (6), body frame, of rotors and air at the present state; weight not included."""
+    """Force and torque (6), body frame, of rotors and air in the present state, without weight."""
     qw, qx = state[flight, QUATERNION], state[flight, QUATERNION + 1]
     qy, qz = state[flight, QUATERNION + 2], state[flight, QUATERNION + 3]
     wx, wy, wz = state[flight, RATES], state[flight, RATES + 1], state[flight, RATES + 2]
@@ -187,7 +187,7 @@ def move_body(state, flight, airframe, dt):
         gain = dt * (ax if axis == 0 else (ay if axis == 1 else az))
         state[flight, POSITION + axis] += dt * (state[flight, VELOCITY + axis] + 0.5 * gain)
         state[flight, VELOCITY + axis] += gain
-    # Turn by the mean body rate of the substep; the half angle is small, so renormalising replaces sines.
+    # Turn by the mean body rate of the substep; the half angle is so small that renormalising can replace sines.
     hx, hy, hz = 0.5 * dt * turn_x, 0.5 * dt * turn_y, 0.5 * dt * turn_z
     nw = qw - qx * hx - qy * hy - qz * hz
     nx = qx + qw * hx + qy * hz - qz * hy
@@ -200,7 +200,7 @@ def move_body(state, flight, airframe, dt):
 
 @scalar
 def keep_inside(state, flight):
-    """Stop the drone at the ground and at the invisible walls 10 m beyond the fences."""
+    """Stop the drone at the ground and at invisible walls 10 m beyond the fences."""
     for axis in range(2):
         position, velocity = state[flight, POSITION + axis], state[flight, VELOCITY + axis]
         if position < WEST_LIMIT:
@@ -216,7 +216,7 @@ def keep_inside(state, flight):
 
 @scalar
 def fly(state, flight, setpoints, airframe, num_substeps):
-    """Advance one flight by num_substeps of SUBSTEP_SECONDS with its set-points held."""
+    """Advance one flight by num_substeps of SUBSTEP_SECONDS, holding its set-points."""
     dt = SUBSTEP_SECONDS
     keep = math.exp(-dt / airframe.motor_lag)
     speed, yaw_rate = setpoints[flight, SPEED], setpoints[flight, YAW_RATE]

@@ -1,7 +1,7 @@
-"""What a ray meets: scalar code, compiled unchanged for the CPU and for CUDA.
+"""What a ray hits: scalar code, compiled unchanged for the CPU and for CUDA.
 
-Everything is float32 (a float64 literal would slow small GPUs thirtyfold). Frames: field frame, metres; a
-landmark's own frame where said. A ray is an origin o and a unit direction d.
+Everything is float32 (one float64 literal makes small GPUs thirty times slower). Lengths are metres in the field frame,
+or in a landmark's own frame where it says so. A ray is an origin o and a unit direction d.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ X, Y, COS, SIN, SCALE, SHRINK, MIDDLE, REACH, CLASS = range(9)
 NUM_LANDMARK_COLUMNS = 12
 
 # Columns of an aimed solid, a solid as one camera sees it: its bounding sphere (centre, field frame, and radius),
-# landmark, row of the solid table, kind, taper, and the pixel ray in the solid's unit frame, which starts at
-# o + u * ou + v * ov and runs along d + u * du + v * dv, three numbers each.
+# landmark, row of the solid table, kind, taper, and the ray of pixel (u, v) in the solid's unit frame: it starts at
+# o + u * ou + v * ov and points along d + u * du + v * dv, three numbers each.
 BALL, LANDMARK, ROW, FORM, NARROWING, BEGIN, BEGIN_U, BEGIN_V, AIM, AIM_U, AIM_V = (
     0, 4, 5, 6, 7, 8, 11, 14, 17, 20, 23,
 )  # fmt: skip
@@ -49,20 +49,20 @@ SUN_X, SUN_Y, SUN_Z = (F(part) for part in _sun / np.linalg.norm(_sun))
 
 
 class Fields(NamedTuple):
-    """Everything rays can hit, for N fields; arrays or device arrays."""
+    """Everything that rays can hit in N fields, as arrays or device arrays."""
 
     solids: np.ndarray  # (num solids, NUM_COLUMNS) float32: every class's solids, landmark frame
     first_solid: np.ndarray  # (num classes + 1,) int32: rows of a class in `solids`
     landmarks: np.ndarray  # (N, MAX_LANDMARKS, NUM_LANDMARK_COLUMNS) float32
     num_landmarks: np.ndarray  # (N,) int32
-    wetness: np.ndarray  # (N, LAKE_CELLS, LAKE_CELLS) uint8, [x, y]: over 127 is water
+    wetness: np.ndarray  # (N, LAKE_CELLS, LAKE_CELLS) uint8, [x, y]: above 127 is water
     sun_grid: np.ndarray  # (N, SUN_CELLS, SUN_CELLS) int32, [x, y]: landmarks that may shade this ground
     noise: np.ndarray  # (2, NOISE_CELLS, NOISE_CELLS) uint8: tileable textures, white and smooth
 
 
 @scalar
 def floor_cell(x):
-    """Largest whole number not above x, as an int32 (math.floor would give an int64 and bring float64 with it)."""
+    """The largest integer not above x, as an int32 (math.floor gives an int64, which would promote to float64)."""
     cell = np.int32(x)
     return cell - np.int32(1) if F(cell) > x else cell
 
@@ -72,7 +72,7 @@ def ellipsoid_distance(ox, oy, oz, dx, dy, dz):
     """Where the ray enters the unit sphere; FAR if it does not, or starts inside."""
     a = dx * dx + dy * dy + dz * dz
     nearest = -(ox * dx + oy * dy + oz * dz) / a
-    # Measured from the point nearest the centre, a far, small sphere keeps its precision.
+    # Measured from the ray's point nearest the centre, so that a small, distant sphere keeps its precision.
     px, py, pz = ox + nearest * dx, oy + nearest * dy, oz + nearest * dz
     inside = ONE - (px * px + py * py + pz * pz)
     if inside <= ZERO:
@@ -122,13 +122,13 @@ def frustum_distance(ox, oy, oz, dx, dy, dz, taper):
         radius = middle + slope * cap
         if t < enter and x * x + y * y <= radius * radius:
             enter = t
-    # Tested before the shift: in float32, FAR plus a few dozen metres is no longer FAR.
+    # Compared before adding: in float32, FAR plus a few dozen metres is no longer FAR.
     return enter + nearest if enter < FAR and enter + nearest > NEAR else FAR
 
 
 @scalar
 def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark, shift):
-    """The ray in the frame of a landmark; distances along it stay the same numbers (shift 0: o is a direction too)."""
+    """The ray in a landmark's frame, in which distances along it are the same numbers (shift 0: o is a direction)."""
     cos, sin = landmarks[field, landmark, COS], landmarks[field, landmark, SIN]
     shrink = landmarks[field, landmark, SHRINK]
     x, y = ox - shift * landmarks[field, landmark, X], oy - shift * landmarks[field, landmark, Y]
@@ -144,7 +144,7 @@ def to_landmark(ox, oy, oz, dx, dy, dz, landmarks, field, landmark, shift):
 
 @scalar
 def to_unit(x, y, z, solids, row, shift):
-    """A landmark-frame vector in the frame in which the solid is a unit shape (shift 1: a point, 0: a direction)."""
+    """A landmark-frame vector in the solid's unit frame (shift 1: a point, 0: a direction)."""
     return (
         solids[row, M] * x + solids[row, M + 1] * y + solids[row, M + 2] * z + shift * solids[row, OFFSET],
         solids[row, M + 3] * x + solids[row, M + 4] * y + solids[row, M + 5] * z + shift * solids[row, OFFSET + 1],
@@ -178,7 +178,7 @@ def aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid):
     z = aimed[flight, solid, BALL + 2] - oz
     along = x * dx + y * dy + z * dz
     reach = aimed[flight, solid, BALL + 3]
-    # Nine in ten solids that a tile may see are missed by a given pixel: look at the bounding sphere first.
+    # A pixel misses nine in ten of the solids its tile may see: test the bounding sphere first.
     if x * x + y * y + z * z - along * along > reach * reach:
         return FAR
     ax = aimed[flight, solid, AIM] + u * aimed[flight, solid, AIM_U] + v * aimed[flight, solid, AIM_V]
@@ -192,20 +192,20 @@ def aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid):
 
 @scalar
 def inside_field(x, y):
-    """Metres from a place in the field to the nearest fence line; negative outside."""
+    """Distance to the nearest fence, metres; negative outside the field."""
     return min(min(x, FIELD - x), min(y, FIELD - y))
 
 
 @scalar
 def fence_top(along):
-    """Height of the fence at a place along it: pickets with pointed tops, two a metre."""
+    """Height of the fence at a place along it: pickets with pointed tops, two per metre."""
     phase = TWO * along - F(floor_cell(TWO * along))
     return FENCE_HEIGHT - F(0.5) * abs(phase - HALF)
 
 
 @scalar
 def fence_distance(ox, oy, oz, dx, dy, dz, limit):
-    """Nearest fence before `limit`, and which."""
+    """Distance to the nearest fence before `limit`, and which one; `limit` and SKY if there is none."""
     best, side = limit, SKY
     for axis in range(2):
         across, along = (ox, oy) if axis == 0 else (oy, ox)
@@ -222,16 +222,15 @@ def fence_distance(ox, oy, oz, dx, dy, dz, limit):
 
 @scalar
 def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, row, count):
-    """What the ray of pixel (u, v) meets first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
+    """What the ray of pixel (u, v) hits first: distance, surface (solid row, or SKY to NORTH), landmark (-1 for none).
 
-    candidates[row, :count] are the only aimed solids that can be hit; a negative count means any of the first -count
-    aimed solids can. `stretch` is the length of the direction that
-    (dx, dy, dz) was before it was made a unit vector: aimed solids count in that.
+    Only the aimed solids candidates[row, :count] can be hit; if count is negative, any of the first -count can.
+    `stretch` is the length of (dx, dy, dz) before it was normalised: distances to aimed solids are in units of it.
     """
     best, surface, seen = FAR, SKY, -1
     if dz < -TINY:
         best, surface = -oz / dz, GROUND
-    # A ray that rises from above the fences meets none, nor does one that starts and lands inside the field.
+    # A ray that rises from above the fences hits none, nor does one that starts and ends inside the field.
     if surface == SKY:
         may_meet_fence = oz < FENCE_HEIGHT
     else:
@@ -242,7 +241,7 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
             surface = side
     hit = np.int64(-1)
     for i in range(abs(count)):
-        # Unsigned: Numba need not ask whether an index counts from the end.
+        # Unsigned, so that Numba need not check whether the index counts from the end.
         solid = candidates[row, i] if count > 0 else np.uint16(i)
         t = aimed_distance(ox, oy, oz, dx, dy, dz, u, v, aimed, flight, solid)
         if t < FAR and t * stretch < best:
@@ -255,7 +254,7 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
 @scalar
 def is_shaded(x, y, z, fields, field):
     """Whether a landmark stands between this point and the sun."""
-    # All points on one line to the sun share the ground cell that line starts from.
+    # All points on a line to the sun share the ground cell where the line starts.
     cell_x = floor_cell((x - SUN_X / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
     cell_y = floor_cell((y - SUN_Y / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
     if cell_x < 0 or cell_x >= SUN_CELLS or cell_y < 0 or cell_y >= SUN_CELLS:

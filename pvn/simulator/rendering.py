@@ -1,8 +1,8 @@
 """From cameras to pixels: the ray through a pixel, the solids a tile of pixels can see, what a pixel shows.
 
 A camera is a row of 18 numbers (float32, field frame): the ray through the continuous pixel (u, v), u to the
-right and v down, starts at o + u * ou + v * ov and runs along d + u * du + v * dv. A pinhole camera has
-ou = ov = 0, an orthographic one du = dv = 0, and nothing below cares which it is.
+right and v down, starts at o + u * ou + v * ov and points along d + u * du + v * dv. A pinhole camera has
+ou = ov = 0, an orthographic one du = dv = 0; the code below is the same for both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MAX_CANDIDATES = 64
 
 
 class Lens(NamedTuple):
-    """What rendering needs to know of a body-fixed camera."""
+    """What rendering needs to know about the camera on a drone."""
 
     width: float  # pixels
     height: float
@@ -58,7 +58,7 @@ class Lens(NamedTuple):
 
 @scalar
 def pixel_ray(cameras, flight, u, v):
-    """Origin, unit direction (field frame) and stretch of the ray through continuous pixel (u, v)."""
+    """The ray through continuous pixel (u, v): origin, unit direction (field frame), length before normalising."""
     ox = cameras[flight, ORIGIN] + u * cameras[flight, ORIGIN_U] + v * cameras[flight, ORIGIN_V]
     oy = cameras[flight, ORIGIN + 1] + u * cameras[flight, ORIGIN_U + 1] + v * cameras[flight, ORIGIN_V + 1]
     oz = cameras[flight, ORIGIN + 2] + u * cameras[flight, ORIGIN_U + 2] + v * cameras[flight, ORIGIN_V + 2]
@@ -72,7 +72,7 @@ def pixel_ray(cameras, flight, u, v):
 
 @scalar
 def num_tiles(width, height):
-    """Tiles that cover a picture."""
+    """Number of tiles that cover a picture."""
     return ((width + TILE_WIDTH - 1) // TILE_WIDTH) * ((height + TILE_HEIGHT - 1) // TILE_HEIGHT)
 
 
@@ -86,7 +86,7 @@ def tile_bounds(tile, width, height):
 
 @scalar
 def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
-    """Whether a sphere at (vx, vy, vz) from the apex may touch the cone (ax, ay, az), `width` thick at its apex."""
+    """Whether a sphere at (vx, vy, vz) from the apex may touch a cone along (ax, ay, az), `width` wide at the apex."""
     along = vx * ax + vy * ay + vz * az
     if along < -(radius + width):
         return False
@@ -97,7 +97,7 @@ def cone_sees(vx, vy, vz, ax, ay, az, width, tangent, secant, radius):
 
 @scalar
 def tile_cone(cameras, flight, left, top, right, bottom):
-    """The cone around a tile's rays: apex, unit axis, thickness at the apex, tangent and secant of its half angle."""
+    """The cone around a tile's rays: apex, unit axis, width at the apex, tangent and secant of its half angle."""
     ox, oy, oz, ax, ay, az, _ = pixel_ray(cameras, flight, HALF * F(left + right), HALF * F(top + bottom))
     cosine, width = ONE, ZERO
     for corner in range(4):
@@ -156,9 +156,9 @@ def aim_landmark(cameras, flight, fields, field, landmark, aimed):
 
 @scalar
 def gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, row):
-    """List in candidates[row] the aimed solids a tile may see; returns how many.
+    """List in candidates[row] the aimed solids a tile may see; returns their number.
 
-    If they do not fit, the answer is minus the number of all the field's solids, and each pixel asks every one.
+    If they do not fit, returns minus the number of all solids in the field; each pixel then tests every one.
     """
     ox, oy, oz, ax, ay, az, width, tangent, secant = tile_cone(cameras, flight, left, top, right, bottom)
     landmarks = fields.landmarks

@@ -1,6 +1,6 @@
-"""What a ray sees: the colour of what it meets, as scalar code for the CPU and for CUDA.
+"""What a ray sees: the colour of what it hits, as scalar code for the CPU and for CUDA.
 
-Colours are red, green, blue in [0, 1], display values; float32 throughout, as in `rays`.
+Colours are red, green, blue in [0, 1], as displayed; float32 throughout, as in `rays`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WRAP = NOISE_CELLS - 1
 
 @scalar
 def texture_at(noise, which, x, y):
-    """Texture in [-1/2, 1/2], one cell a unit, repeating every NOISE_CELLS; a step at each cell's edge."""
+    """Texture in [-1/2, 1/2], constant within cells of one unit, repeating every NOISE_CELLS."""
     return F(noise[which, floor_cell(x) & WRAP, floor_cell(y) & WRAP]) * F(1 / 255) - HALF
 
 
@@ -68,8 +68,8 @@ def cloud_at(noise, x, y):
 
 @scalar
 def wetness_at(wetness, field, x, y):
-    """How much a place inside the field belongs to a lake, in [0, 1]; the shore is at 1/2."""
-    # Wetness grows by at most a third from cell to cell: where the nearest cell is dry, no shore is near.
+    """How wet a place inside the field is, in [0, 1]; the shore is at 1/2."""
+    # Wetness changes by at most a third from cell to cell: where the nearest cell is dry, no shore is near.
     if wetness[field, np.int32(x / LAKE_CELL), np.int32(y / LAKE_CELL)] == 0:
         return ZERO
     last = F(LAKE_CELLS) - F(1.001)
@@ -101,7 +101,7 @@ def sky_colour(dx, dy, dz, noise):
 
 @scalar
 def fence_colour(side, along, height):
-    """Planks in the colour of that side; gaps and rails darker."""
+    """Planks in the colour of that side, with darker gaps and rails."""
     phase = TWO * along - F(floor_cell(TWO * along))
     light = F(0.62) if phase < F(0.10) else ONE
     if abs(height - F(0.55)) < F(0.10) or abs(height - F(1.65)) < F(0.10):
@@ -117,7 +117,7 @@ def fence_colour(side, along, height):
 
 @scalar
 def kerb_colour(x, y):
-    """The fences stand on kerbs of their colour; from straight above, those are all one sees of them."""
+    """The kerb under each fence has its colour; from straight above it is all one sees of the fence."""
     if min(abs(x), abs(x - FIELD)) < min(abs(y), abs(y - FIELD)):
         return fence_colour(WEST if x < FIELD * HALF else EAST, QUARTER, ZERO)
     return fence_colour(SOUTH if y < FIELD * HALF else NORTH, QUARTER, ZERO)
@@ -125,7 +125,7 @@ def kerb_colour(x, y):
 
 @scalar
 def ground_colour(x, y, distance, slant, noise, wetness, field):
-    """Grass, kerb, or water and its sandy shore; `slant` is how steeply the ray comes down, 0 to 1."""
+    """Grass, kerb, water or sandy shore; `slant` is how steeply the ray comes down, 0 to 1."""
     light = ONE + F(0.35) * texture_at(noise, SMOOTH, x * F(4), y * F(4))
     if distance < F(28):
         blades = texture_at(noise, WHITE, x * F(9), y * F(9))
@@ -157,7 +157,7 @@ def painted_colour(ux, uy, uz, solids, row):
     if pattern == 1:
         scale = solids[row, COUNT]
         i, j, k = floor_cell(ux * scale), floor_cell(uy * scale), floor_cell(uz * scale)
-        # A few rounds of integer mixing: neighbouring cells get unrelated bits.
+        # A few rounds of integer mixing give neighbouring cells unrelated bits.
         mixed = (i * 73856093) ^ (j * 19349663) ^ (k * 83492791)
         mixed = (mixed ^ (mixed >> 13)) * 1274126177
         if ((mixed >> 16) & 3) == 0:
@@ -172,7 +172,7 @@ def painted_colour(ux, uy, uz, solids, row):
 
 @scalar
 def unit_normal(ux, uy, uz, solids, row):
-    """Outward direction, in the unit frame, at a point of the surface; not of unit length."""
+    """Outward normal at a point of the surface, unit frame, not normalised."""
     kind = solids[row, KIND]
     if kind == ZERO:
         return ux, uy, uz
@@ -192,13 +192,13 @@ def unit_normal(ux, uy, uz, solids, row):
 
 @scalar
 def solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, row, is_lit):
-    """Colour of a lit or shaded solid at a field-frame point seen along (dx, dy, dz)."""
+    """Colour of a solid, lit or shaded, at a field-frame point seen along (dx, dy, dz)."""
     solids = fields.solids
     lx, ly, lz, _, _, _ = to_landmark(x, y, z, ZERO, ZERO, ZERO, fields.landmarks, field, landmark, ONE)
     ux, uy, uz = to_unit(lx, ly, lz, solids, row, ONE)
     red, green, blue = painted_colour(ux, uy, uz, solids, row)
     a, b, c = unit_normal(ux, uy, uz, solids, row)
-    # Normals go back by the transpose of the map that brought the point here.
+    # Normals transform back by the transpose of the matrix that brought the point here.
     lx = solids[row, M] * a + solids[row, M + 3] * b + solids[row, M + 6] * c
     ly = solids[row, M + 1] * a + solids[row, M + 4] * b + solids[row, M + 7] * c
     nz = solids[row, M + 2] * a + solids[row, M + 5] * b + solids[row, M + 8] * c
@@ -226,7 +226,7 @@ def solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, row, is_lit):
 
 @scalar
 def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, has_shadow):
-    """Colour of what a ray meets: red, green, blue in [0, 1]."""
+    """Colour of what a ray hits: red, green, blue in [0, 1]."""
     if surface == SKY:
         return sky_colour(dx, dy, dz, fields.noise)
     haze = distance * distance * F(1.5e-5)
@@ -234,7 +234,7 @@ def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, fie
         return HORIZON_RED, HORIZON_GREEN, HORIZON_BLUE
     x, y, z = ox + distance * dx, oy + distance * dy, oz + distance * dz
     is_lit = True
-    # Shadows further than this are thinner than a pixel, and only landmarks throw them.
+    # Only landmarks cast shadows, and further away shadows are thinner than a pixel.
     if has_shadow and distance < F(80):
         lift = F(2e-3)
         is_lit = not is_shaded(x + lift * SUN_X, y + lift * SUN_Y, z + lift * SUN_Z, fields, field)

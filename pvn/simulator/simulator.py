@@ -8,23 +8,19 @@ observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pvn.geometry import Camera
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above
 from pvn.simulator.fields import num_solids, pack
+from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.simulator.quadcopter import (
     ALTITUDE,
     EAST_LIMIT,
-    HIGHEST,
-    LOWEST,
     NUM_SETPOINTS,
     NUM_STATES,
     POSITION,
@@ -35,68 +31,14 @@ from pvn.simulator.quadcopter import (
     VELOCITY,
     WEST_LIMIT,
     YAW_RATE,
-    Airframe,
     hover_rotor_speed,
 )
 from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
 
-Quality = Literal["none", "fast", "full"]
-
-FORWARD, TURN, STOP = 0, 1, 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatorConfig:
-    """What is the same for every flight."""
-
-    quality: Quality = "full"
-    """"full": 2x2 rays a pixel and sun shadows; "fast": one ray, no shadows; "none": black pictures, for pilots
-    that do not look."""
-    step_seconds: float = 0.5
-    """Time between actions (authors' code)."""
-    altitude: float = 5.0
-    """Height that is held above the ground, metres (paper)."""
-    max_speed: float = 3.0
-    """Commands for forward speed are clamped to [0, max_speed], m/s. The authors' nominal 6 m/s comes out as
-    about half of that in their simulator; with 3 m/s the oracle takes 16 steps a segment, 18 in the paper."""
-    max_yaw_rate: float = math.radians(60.0)
-    """Commands for yaw rate are clamped to +- max_yaw_rate, rad/s, for the same reason half the nominal."""
-    camera: Camera = Camera()
-    """The first-person camera."""
-    airframe: Airframe = Airframe()
-    """The quadcopter."""
-
-    def __post_init__(self) -> None:
-        for name in ("step_seconds", "altitude", "max_speed", "max_yaw_rate"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}: got {value}, expected a positive number")
-        if not LOWEST <= self.altitude <= HIGHEST:
-            raise ValueError(f"altitude: got {self.altitude} m, expected {LOWEST} to {HIGHEST:g} m")
-        if self.quality not in get_args(Quality):
-            raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
-
-    @property
-    def max_action(self) -> tuple[float, float, float]:
-        """The largest forward speed (m/s), yaw rate (rad/s) and stop of an action."""
-        return self.max_speed, self.max_yaw_rate, 1.0
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What a pilot gets at each step, for B flights."""
-
-    image: Tensor
-    """First-person pictures (B, H, W, 3) uint8, red green blue."""
-    pose_world: Tensor
-    """Poses (B, 6) float32, field frame: x, y, z (metres), roll, pitch, yaw (radians); see `geometry`."""
-    velocity_world: Tensor
-    """Velocities (B, 3) float32, field frame, m/s."""
-
 
 def checked_device(device: str | torch.device) -> torch.device:
-    """The device, if flights can be flown on it here; a ValueError that says what to do if not."""
+    """The device, if the simulator can run on it here; otherwise a ValueError that says what to do."""
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError):
@@ -115,14 +57,14 @@ def _device_functions(device: torch.device) -> Any:
             if not torch.cuda.is_available():
                 raise ValueError(
                     'device: got "cuda", but torch sees no CUDA GPU here; use device="cpu", or install a '
-                    'driver, a CUDA build of torch and the extra: pip install "pvn[cuda]"'
+                    'driver, a CUDA build of torch and the extra: pip install "pvn-drone[cuda]"'
                 )
             try:
                 from pvn.simulator import cuda
             except ImportError as error:
                 raise ValueError(
                     f'device: got "cuda", but numba-cuda does not load ({error}); '
-                    'install it with: pip install "pvn[cuda]"'
+                    'install it with: pip install "pvn-drone[cuda]"'
                 ) from error
             return cuda
         case other:
@@ -131,14 +73,14 @@ def _device_functions(device: torch.device) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _overhead_camera(size_px: int, margin: float, device: torch.device) -> Tensor:
-    """A camera (18,) above a field; sent to a device once, which would be waited for."""
+    """A camera (18,) above a field; cached, because copying it to a GPU for every picture would make the CPU wait."""
     return torch.from_numpy(from_above(-margin, -margin, FIELD_SIZE + 2 * margin, size_px)).to(device)
 
 
 class Simulator:
-    """B quadcopters over fields, moved and rendered together on one device.
+    """B quadcopters, each in one of the fields, moved and rendered together on one device.
 
-    The same layouts, starts and actions give the same bits on the same device.
+    The same layouts, starts and actions give the same results, bit for bit, on the same device.
     """
 
     def __init__(
@@ -150,7 +92,7 @@ class Simulator:
         device: str | torch.device = "cpu",
         config: SimulatorConfig = SimulatorConfig(),
     ) -> None:
-        """Pack the layouts; flights hover in the middle of field_index[flight] (the first field by default)."""
+        """Make the fields; flight i hovers in the middle of field `field_index[i]`, the first by default."""
         if not layouts:
             raise ValueError("layouts: got none, expected at least one field to fly in")
         if num_flights < 1:
@@ -164,7 +106,7 @@ class Simulator:
         camera = config.camera
         self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self.layouts = list(layouts)
-        """The fields, as they were given."""
+        """The fields' layouts."""
         self._fields = self._functions.to_device(pack(layouts), self.device)
         self._traced = self._functions.share(self._fields)
         self._num_solids = num_solids(layouts)
@@ -180,7 +122,7 @@ class Simulator:
             self._assign(torch.tensor(field_index), torch.ones(num_flights, dtype=torch.bool))
 
     def _checked(self, value: Tensor, name: str, columns: int, meaning: str, mask: Tensor | None = None) -> Tensor:
-        """The value in float64 on our device, if its shape is right and its rows (those in mask) are finite."""
+        """The value (B, columns) as float64 on our device; an error if a row (of those in mask) is not finite."""
         if not isinstance(value, Tensor) or value.shape != (self.num_flights, columns):
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(
@@ -199,7 +141,7 @@ class Simulator:
         return value
 
     def replace_field(self, index: int, layout: Layout) -> None:
-        """Put another layout in the place of field `index`; flights there see it from their next observation."""
+        """Replace the layout of field `index`; flights there see the new one from their next observation on."""
         if not 0 <= index < len(self.layouts):
             raise ValueError(f"index: got {index}, expected 0 to {len(self.layouts) - 1}")
         self.layouts[index] = layout
@@ -209,15 +151,15 @@ class Simulator:
         self._num_solids = max(self._num_solids, num_solids([layout]))
 
     def reset(self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None) -> Observation:
-        """`place` flights and observe."""
+        """`place` flights, then `observe`."""
         self.place(start, field_index, mask)
         return self.observe()
 
     def place(self, start: Tensor, field_index: Tensor | None = None, mask: Tensor | None = None) -> None:
-        """Hover flights at start (B, 3): x, y (metres) and yaw (radians), field frame, at the held altitude.
+        """Make flights hover at start (B, 3): x, y (metres) and yaw (radians), field frame, at the flying height.
 
-        field_index (B,): the field each flight is in; unchanged if not given. mask (B,) bool: which flights to
-        reset, all if not given; rows of the others are ignored.
+        field_index (B,): the field of each flight; unchanged if not given. mask (B,) bool: which flights to place, all
+        if not given; the other rows are ignored.
         """
         if mask is None:
             mask = torch.ones(self.num_flights, dtype=torch.bool, device=self.device)
@@ -263,15 +205,15 @@ class Simulator:
         self._state = torch.where(mask[:, None], state, self._state)
 
     def step(self, action: Tensor) -> Observation:
-        """`advance` by an action and observe."""
+        """`advance` by an action (B, 3), then `observe`."""
         self.advance(action)
         return self.observe()
 
     def advance(self, action: Tensor) -> None:
         """Fly one step with action (B, 3): forward speed (m/s), yaw rate (rad/s, left is positive), stop.
 
-        Speed is clamped to [0, max_speed] and yaw rate to +- max_yaw_rate. A flight whose stop is over 0.5 brakes
-        and hovers. Set-points are held for the whole step; the forward speed is along the heading at each moment.
+        Speed is clamped to [0, max_speed] and yaw rate to [-max_yaw_rate, max_yaw_rate]. A flight whose stop is above
+        0.5 brakes and hovers. Set-points are held for the whole step; forward is where the drone heads at each moment.
         """
         action = self._checked(action, "action", 3, "forward speed, yaw rate and stop")
         config = self.config
@@ -287,10 +229,10 @@ class Simulator:
         return poses
 
     def observe(self) -> Observation:
-        """What every drone sees now."""
+        """Pictures, poses and velocities of all flights now."""
         poses = self._aim()
         camera = self.config.camera
-        # Not torch.zeros: filling wakes torch's own threads, and they would spin on the cores ours need.
+        # Not torch.zeros: filling the memory wakes torch's threads, which would spin on the cores that ours need.
         image = torch.empty((self.num_flights, camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
         if self.config.quality == "none":
             image.zero_()
@@ -300,20 +242,20 @@ class Simulator:
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
 
-    def measure(self) -> tuple[Tensor, Tensor]:
-        """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen there,
-        (B, H, W) int16, its place in the layout, -1 for none.
+    def depth_and_landmarks(self) -> tuple[Tensor, Tensor]:
+        """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen in each pixel,
+        (B, H, W) int16, as its index in the layout, -1 for none.
         """
         self._aim()
         camera = self.config.camera
         shape = (self.num_flights, camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
+        self._functions.measure_depth(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
         return depth, seen
 
     def _cameras_at(self, pose_world: Tensor) -> Tensor:
-        """Cameras (K, 18) of bodies at poses (K, 6), field frame."""
+        """Cameras (K, 18) of drones at poses (K, 6), field frame."""
         pose = pose_world.to(self.device, torch.float64)
         half = pose[:, 3:] / 2
         (cr, cp, cy), (sr, sp, sy) = half.cos().unbind(-1), half.sin().unbind(-1)
@@ -328,7 +270,7 @@ class Simulator:
         return cameras
 
     def render(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """Pictures (K, H, W, 3) uint8 from poses (K, 6), field frame, in fields (K,); no flight is touched."""
+        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are."""
         camera = self.config.camera
         image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
         is_full = self.config.quality == "full"
@@ -336,22 +278,22 @@ class Simulator:
         return image
 
     def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """The landmark (K, H, W) int16 behind each pixel of pictures from poses (K, 6); -1 for none."""
+        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
         camera = self.config.camera
         shape = (len(pose_world), camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
         cameras = self._cameras_at(pose_world)
-        self._functions.measure(cameras, self._traced, field_index, self._num_solids, depth, seen)
+        self._functions.measure_depth(cameras, self._traced, field_index, self._num_solids, depth, seen)
         return seen
 
     def render_from_above(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
-        """Views straight down (K, S, S, 3) uint8 on fields (K,) and `margin` metres around them, north up."""
+        """Pictures (K, S, S, 3) uint8 of fields (K,) and `margin` metres around them, from straight above, north up."""
         cameras = _overhead_camera(size_px, margin, self.device).repeat(len(field_index), 1)
         image = torch.empty((len(field_index), size_px, size_px, 3), dtype=torch.uint8, device=self.device)
         self._functions.paint(cameras, self._traced, field_index, self._num_solids, True, image)
         return image
 
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
-        """Views straight down (B, S, S, 3) uint8 on each flight's field and `margin` metres around it, north up."""
+        """`render_from_above` of each flight's field: pictures (B, S, S, 3) uint8."""
         return self.render_from_above(self.field_index, size_px, margin)

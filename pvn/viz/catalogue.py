@@ -19,7 +19,8 @@ from pvn.world.solids import bounding_sphere
 FLIGHT_HEIGHT = 5.0
 MIDDLE = FIELD_SIZE / 2
 VIEW = math.radians(38)
-CLOSEST = 7.5  # metres; nearer, and one looks down on things more than in flight
+CLOSEST = 7.5
+"""Metres between camera and landmark; from nearer one would look down on it more steeply than in flight."""
 Image = npt.NDArray[np.uint8]
 
 
@@ -44,7 +45,7 @@ def portraits(names: Sequence[str], size_px: int = 240) -> tuple[Image, Image]:
 
 
 def draw_catalogue(path: Path, names: Sequence[str] = LANDMARK_NAMES, columns: int = 7) -> None:
-    """Write the contact sheet of the named classes to `path`."""
+    """Write the contact sheet of the named classes."""
     front, above = portraits(names)
     columns = min(columns, len(names))
     rows = -(-len(names) // columns)

@@ -10,22 +10,23 @@ import numpy as np
 from PIL import Image
 
 from pvn.files import replacing
-from pvn.viz.film_frames import FRAMES_PER_STEP, HEIGHT, WIDTH, Frame, frames
-from pvn.viz.flight_record import Recorded
+from pvn.viz.field_views import Bytes
+from pvn.viz.film_frames import FRAMES_PER_STEP, HEIGHT, WIDTH, draw_frames
+from pvn.viz.flight_record import FlightRecord
 
 SUFFIXES = (".mp4", ".webp", ".gif")
-NO_FFMPEG = 'imageio-ffmpeg is not installed, so no .mp4 can be written; pip install "pvn[app]"'
+NO_FFMPEG = 'imageio-ffmpeg is not installed, so no .mp4 can be written; pip install "pvn-drone[app]"'
 
 HOLD_SECONDS = 2.0
 """How long the last frame is shown."""
 WEB_SCALE = {".webp": 0.75, ".gif": 0.5}
 """Size of pictures for web pages, which should be small files, relative to a film's."""
 WEB_STRIDE = {".webp": 2, ".gif": 3}
-"""Of so many frames, one is in a picture for web pages."""
+"""Every how many frames one is kept for web pages."""
 WEBP_QUALITY, GIF_COLOURS = 70, 128
 
 
-def _write_mp4(recorded: Recorded, path: Path, rate: float, num_held: int) -> None:
+def _write_mp4(record: FlightRecord, path: Path, rate: float, num_held: int) -> None:
     import imageio_ffmpeg
 
     writer = imageio_ffmpeg.write_frames(
@@ -34,58 +35,58 @@ def _write_mp4(recorded: Recorded, path: Path, rate: float, num_held: int) -> No
         output_params=["-crf", "21", "-threads", "1", "-fflags", "+bitexact", "-movflags", "+faststart"],
     )  # fmt: skip
     writer.send(None)
-    for frame in frames(recorded):
+    for frame in draw_frames(record):
         writer.send(np.ascontiguousarray(frame))
-    for _ in range(num_held - 1):  # the last one is held
+    for _ in range(num_held - 1):  # the last frame again
         writer.send(np.ascontiguousarray(frame))
     writer.close()
 
 
-def _resized(frame: Frame, size: tuple[int, int]) -> Image.Image:
+def _resized(frame: Bytes, size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS)
 
 
-def _write_web(recorded: Recorded, path: Path, rate: float) -> None:
+def _write_web(record: FlightRecord, path: Path, rate: float) -> None:
     scale, stride = WEB_SCALE[path.suffix], WEB_STRIDE[path.suffix]
     size = (round(WIDTH * scale), round(HEIGHT * scale))
-    # Made small one by one: all frames of a long flight as they are would fill the memory.
+    # Reduced one by one: all frames of a long flight at full size would fill the memory.
     images: list[Image.Image] = []
-    for number, frame in enumerate(frames(recorded)):
+    for number, frame in enumerate(draw_frames(record)):
         if number % stride == 0:
             images.append(_resized(frame, size))
-    if number % stride:  # the last, which says how it ended, is shown in any case
+    if number % stride:  # the last frame, which says how it ended, is always kept
         images.append(_resized(frame, size))
     tick = round(1000 * stride / rate)
     times = [tick] * (len(images) - 1) + [round(1000 * HOLD_SECONDS)]
     options: dict[str, Any] = {"quality": WEBP_QUALITY, "method": 4}
     if path.suffix == ".gif":
         # One palette and no dither: what does not change from frame to frame costs nothing.
-        palette = images[len(images) // 2].quantize(GIF_COLOURS, dither=Image.Dither.NONE)
-        images = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+        shared = images[len(images) // 2].quantize(GIF_COLOURS, dither=Image.Dither.NONE)
+        images = [image.quantize(palette=shared, dither=Image.Dither.NONE) for image in images]
         options = {"optimize": False}
     images[0].save(path, save_all=True, append_images=images[1:], duration=times, loop=0, **options)
 
 
 def has_ffmpeg() -> bool:
-    """Whether films can be written here as .mp4."""
+    """Whether .mp4 films can be written here."""
     return importlib.util.find_spec("imageio_ffmpeg") is not None
 
 
 def film_path(path: Path) -> Path:
-    """The path, if it ends as a film does."""
+    """The path, if its ending is a film's; otherwise a ValueError."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"film: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path
 
 
-def write_film(recorded: Recorded, path: Path) -> None:
-    """Write a flight as a film in its own time, its last frame held for two seconds: .mp4, or for pages .webp, .gif."""
+def write_film(record: FlightRecord, path: Path) -> None:
+    """Write a flight as a film in real time, .mp4, .webp or .gif; the last frame is held for two seconds."""
     film_path(path)
-    rate = FRAMES_PER_STEP / recorded.step_seconds
+    rate = FRAMES_PER_STEP / record.step_seconds
     if path.suffix == ".mp4" and not has_ffmpeg():
         raise ValueError(NO_FFMPEG)
     with replacing(path) as partial:
         if path.suffix == ".mp4":
-            _write_mp4(recorded, partial, rate, round(HOLD_SECONDS * rate))
+            _write_mp4(record, partial, rate, round(HOLD_SECONDS * rate))
         else:
-            _write_web(recorded, partial, rate)
+            _write_web(record, partial, rate)

@@ -11,36 +11,29 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pvn.viz.flight_picture import outcome
-from pvn.viz.flight_record import Floats, Moment, Recorded
+from pvn.geometry import distances_along, points_along
+from pvn.viz import palette
+from pvn.viz.field_views import Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
+from pvn.viz.flight_record import FlightRecord, Floats, Moment, pose_between
 from pvn.viz.map_pictures import (
-    EXPECTED_GOAL,
-    EXPECTED_PATH,
-    Range,
-    as_bytes,
-    blend_heat,
+    MapRanges,
     grounding_picture,
-    heat,
     map_ranges,
-    picture_of_field,
+    overlay_predictions,
+    prediction_heat,
     semantic_picture,
-    speeds,
 )
-from pvn.viz.paper_figures import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.task import SUCCESS_M
 
 WIDTH, HEIGHT = 1280, 720
 FRAMES_PER_STEP = 6
-
-PAPER, INK, FAINT = (22, 25, 29), (238, 238, 238), (150, 156, 164)
-FLOWN, SHOWN, START, GOAL = (86, 180, 233), (255, 255, 255), (240, 228, 66), (230, 159, 0)
-STOP, SPEED = (230, 120, 40), (86, 180, 233)
 FINE = 2
-"""Lines are drawn so many times larger and then reduced, which smooths their edges."""
+"""Lines are drawn this many times larger and then reduced, which smooths their edges."""
+DASH_PX = 16
+"""Length of a dash, and of the gap after it, in the finely drawn picture."""
 
 # Left, top, right, bottom of the parts, pixels.
 FIELD = (16, 112, 608, 704)
@@ -52,7 +45,6 @@ SPEED_CURVE = (1076, 620, 1264, 684)
 
 Box = tuple[int, int, int, int]
 Point = tuple[float, float]
-Frame = npt.NDArray[np.uint8]
 
 
 @functools.cache
@@ -67,90 +59,95 @@ def _size(box: Box) -> tuple[int, int]:
 
 def _place(point: Sequence[float] | Floats) -> Point:
     """Where a point of the field (x, y, metres) is in the finely drawn picture of it."""
-    scale = FINE * _size(FIELD)[0] / (REACH[1] - REACH[0])
-    return float(point[0] - REACH[0]) * scale, float(REACH[1] - point[1]) * scale
+    return to_pixels(point, FINE * _size(FIELD)[0])
 
 
-def _dashed(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: tuple[int, int, int], width: int) -> None:
-    """A line with gaps through points; every other piece of equal length is drawn."""
+def _draw_dashed(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: str, width: int) -> None:
+    """A dashed line through points, pixels."""
     line = np.array(points)
-    along = np.concatenate([[0], np.hypot(*np.diff(line, axis=0).T).cumsum()])
-    pieces = max(1, int(along[-1] / 16))
-    at = np.linspace(0, along[-1], 2 * (pieces // 2) + 2)
-    x, y = np.interp(at, along, line[:, 0]), np.interp(at, along, line[:, 1])
-    for k in range(0, len(at) - 1, 2):
-        draw.line([(x[k], y[k]), (x[k + 1], y[k + 1])], fill=colour, width=width)
+    length = float(distances_along(line)[-1])
+    ends = points_along(line, np.linspace(0, length, 2 * (max(1, int(length / DASH_PX)) // 2) + 2))
+    for begin, end in zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True):
+        draw.line([tuple(begin), tuple(end)], fill=colour, width=width)
 
 
-def _outlined(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: tuple[int, int, int], width: int) -> None:
+def _draw_outlined(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: str, width: int) -> None:
     if len(points) > 1:
-        draw.line(points, fill=(0, 0, 0), width=width + 4, joint="curve")
+        draw.line(points, fill=palette.OUTLINE, width=width + 4, joint="curve")
         draw.line(points, fill=colour, width=width, joint="curve")
 
 
-def _draw_names(image: Image.Image, recorded: Recorded) -> None:
+def _draw_names(image: Image.Image, record: FlightRecord) -> None:
     draw = ImageDraw.Draw(image)
-    for mark in recorded.task.layout.landmarks:
-        x, y = _place((mark.x, mark.y - 0.52 * mark.radius - 0.2))
-        noun = LANDMARK_CLASSES[mark.name].noun
-        draw.text((x, y), noun, fill=INK, font=_font(11 * FINE), anchor="mt", stroke_width=FINE, stroke_fill=(0, 0, 0))
+    for mark in record.task.layout.landmarks:
+        draw.text(
+            _place((mark.x, mark.y - 0.52 * mark.radius - 0.2)), LANDMARK_CLASSES[mark.name].noun,
+            fill=palette.FILM_TEXT, font=_font(11 * FINE), anchor="mt", stroke_width=FINE, stroke_fill=palette.OUTLINE,
+        )  # fmt: skip
 
 
-def _draw_task(image: Image.Image, recorded: Recorded) -> None:
-    """Where the flight starts and, if it was demonstrated, the path and the region where it may end."""
-    draw, task = ImageDraw.Draw(image), recorded.task
-    if recorded.has_goal:
-        _dashed(draw, [_place(point) for point in task.path.tolist()], SHOWN, 5)
-        west, north = _place((task.goal[0] - SUCCESS_M, task.goal[1] + SUCCESS_M))
-        east, south = _place((task.goal[0] + SUCCESS_M, task.goal[1] - SUCCESS_M))
-        draw.ellipse((west, north, east, south), outline=GOAL, width=4)
-        x, y = _place(task.goal)
-        star = [
-            (x + r * math.sin(k * math.pi / 5), y - r * math.cos(k * math.pi / 5))
-            for k, r in enumerate((17, 7) * 5)
-        ]  # fmt: skip
-        draw.polygon(star, fill=GOAL, outline=(0, 0, 0))
-    x, y = _place(task.start)
-    draw.ellipse((x - 10, y - 10, x + 10, y + 10), fill=START, outline=(0, 0, 0), width=2)
+def _draw_goal(draw: ImageDraw.ImageDraw, goal: Point) -> None:
+    """A star at the goal (x, y), field frame, and a circle around the region in which a flight has to stop."""
+    west, north = _place((goal[0] - SUCCESS_M, goal[1] + SUCCESS_M))
+    east, south = _place((goal[0] + SUCCESS_M, goal[1] - SUCCESS_M))
+    # A dark edge: what is predicted there has the same colour.
+    draw.ellipse((west - 2, north - 2, east + 2, south + 2), outline=palette.OUTLINE, width=8)
+    draw.ellipse((west, north, east, south), outline=palette.GOAL, width=4)
+    x, y = _place(goal)
+    star = [
+        (x + r * math.sin(k * math.pi / 5), y - r * math.cos(k * math.pi / 5))
+        for k, r in enumerate((17, 7) * 5)
+    ]  # fmt: skip
+    draw.polygon(star, fill=palette.GOAL, outline=palette.OUTLINE)
+
+
+def _draw_task(image: Image.Image, record: FlightRecord) -> None:
+    """The start of the flight and, if it was demonstrated, the path and the goal."""
+    draw = ImageDraw.Draw(image)
+    if record.demonstrated is not None and record.goal is not None:
+        _draw_dashed(draw, [_place(point) for point in record.demonstrated.tolist()], palette.DEMONSTRATED, 5)
+        _draw_goal(draw, record.goal)
+    x, y = _place(record.task.start)
+    draw.ellipse((x - 10, y - 10, x + 10, y + 10), fill=palette.START, outline=palette.OUTLINE, width=2)
 
 
 def _draw_drone(image: Image.Image, pose: Floats, half_view: float) -> None:
-    """An arrow along its heading, and what the camera can see ahead; pose (6,)."""
+    """An arrow along the heading of a pose (6,), and a wedge as wide as the camera's view; half of it in radians."""
     x, y, yaw = float(pose[0]), float(pose[1]), float(pose[5])
     wedge = [_place((x, y))] + [
         _place((x + 9 * math.cos(yaw + turn), y + 9 * math.sin(yaw + turn)))
         for turn in np.linspace(-half_view, half_view, 13)
     ]
-    ImageDraw.Draw(image, "RGBA").polygon(wedge, fill=(255, 255, 255, 46))
-    outline = [
+    ImageDraw.Draw(image, "RGBA").polygon(wedge, fill=(*palette.rgb_bytes(palette.DRONE), 46))
+    arrow = [
         _place((x + r * math.cos(yaw + turn), y + r * math.sin(yaw + turn)))
         for r, turn in ((1.5, 0.0), (1.2, 2.45), (0.5, math.pi), (1.2, -2.45))
     ]
-    ImageDraw.Draw(image).polygon(outline, fill=(255, 255, 255), outline=(0, 0, 0), width=3)
+    ImageDraw.Draw(image).polygon(arrow, fill=palette.DRONE, outline=palette.OUTLINE, width=3)
 
 
 @dataclass(frozen=True)
 class _Curve:
-    """A quantity over a flight, to be drawn as far as it has gone."""
+    """A quantity over a flight, drawn up to the present."""
 
     box: Box
     title: str
     unit: str
-    colour: tuple[int, int, int]
+    colour: str
     values: list[float]
+    """At every step."""
     top: float
-    """The greatest value that there can be."""
+    """The value at the upper edge."""
     num_steps: int
 
     def draw(self, image: Image.Image, until: float) -> None:
-        """Onto a frame, up to a time in steps."""
+        """Draw the curve onto a frame, up to a time in steps."""
         width, height = _size(self.box)
-        panel = Image.new("RGB", (width * FINE, height * FINE), (32, 36, 42))
+        panel = Image.new("RGB", (width * FINE, height * FINE), palette.FILM_PANEL)
         draw = ImageDraw.Draw(panel)
         for level in (0.25, 0.5, 0.75):
-            draw.line(
-                [(0, height * FINE * level), (width * FINE, height * FINE * level)], fill=(52, 58, 66), width=FINE
-            )
+            row = height * FINE * level
+            draw.line([(0, row), (width * FINE, row)], fill=palette.FILM_LINES, width=FINE)
         across = (width * FINE - 1) / max(1, self.num_steps)
 
         def at(step: float) -> Point:
@@ -161,30 +158,33 @@ class _Curve:
         points = [at(step) for step in range(int(last) + 1)] + [at(last)]
         draw.line(points, fill=self.colour, width=3 * FINE, joint="curve")
         x, y = points[-1]
-        draw.ellipse((x - 8, y - 8, x + 8, y + 8), fill=self.colour, outline=INK, width=2)
+        draw.ellipse((x - 8, y - 8, x + 8, y + 8), fill=self.colour, outline=palette.FILM_TEXT, width=2)
         image.paste(panel.reduce(FINE), self.box[:2])
+        self._label(image, float(np.interp(last, np.arange(len(self.values)), self.values)))
+
+    def _label(self, image: Image.Image, value: float) -> None:
+        """Title, present value, and the scale."""
         draw = ImageDraw.Draw(image)
         left, up, right, bottom = self.box
-        value = f"{np.interp(last, np.arange(len(self.values)), self.values):.2f}{self.unit}"
-        draw.text((left, up - 7), self.title, fill=FAINT, font=_font(13), anchor="ls")
-        draw.text((right, up - 7), value, fill=self.colour, font=_font(14, True), anchor="rs")
-        draw.text((left - 6, up), f"{self.top:g}", fill=FAINT, font=_font(11), anchor="rt")
-        draw.text((left - 6, bottom), "0", fill=FAINT, font=_font(11), anchor="rs")
+        draw.text((left, up - 7), self.title, fill=palette.FILM_NOTE, font=_font(13), anchor="ls")
+        draw.text((right, up - 7), f"{value:.2f}{self.unit}", fill=self.colour, font=_font(14, True), anchor="rs")
+        draw.text((left - 6, up), f"{self.top:g}", fill=palette.FILM_NOTE, font=_font(11), anchor="rt")
+        draw.text((left - 6, bottom), "0", fill=palette.FILM_NOTE, font=_font(11), anchor="rs")
 
 
-def _curves(recorded: Recorded) -> list[_Curve]:
-    num_steps = len(recorded.moments)
-    fastest = max(3.0, math.ceil(float(speeds(recorded).max())))
-    found = [_Curve(SPEED_CURVE, "speed", " m/s", SPEED, speeds(recorded).tolist(), fastest, num_steps)]
-    chances = [moment.stop_chance for moment in recorded.moments]
-    if None not in chances:
-        values = [float(chance or 0.0) for chance in chances]
-        found.append(_Curve(STOP_CURVE, "stop probability", "", STOP, values, 1.0, num_steps))
+def _curves(record: FlightRecord) -> list[_Curve]:
+    num_steps, speeds = len(record.moments), record.speeds.tolist()
+    fastest = max(3.0, math.ceil(max(speeds)))
+    found = [_Curve(SPEED_CURVE, "speed", " m/s", palette.FILM_SPEED, speeds, fastest, num_steps)]
+    values = [moment.stop_probability for moment in record.moments if moment.stop_probability is not None]
+    if len(values) == num_steps:
+        colour = palette.FILM_STOP_PROBABILITY
+        found.append(_Curve(STOP_CURVE, "stop probability", "", colour, values, 1.0, num_steps))
     return found
 
 
 def _wrap(text: str, font: Any, width: int) -> list[str]:
-    """The text in lines of at most so many pixels."""
+    """The text in lines of at most `width` pixels."""
     lines: list[str] = []
     for word in text.split():
         if lines and font.getlength(f"{lines[-1]} {word}") <= width:
@@ -195,136 +195,130 @@ def _wrap(text: str, font: Any, width: int) -> list[str]:
 
 
 def _draw_instruction(image: Image.Image, instruction: str) -> None:
-    """In letters as large as two lines allow."""
+    """The instruction in the largest letters that fit on two lines."""
     for size in range(30, 9, -1):
         lines = _wrap(f"“{instruction}”", _font(size), WIDTH - 40)
         if len(lines) <= 2:
             break
     height = 1.3 * size
     top = 44 - height * min(len(lines), 2) / 2 + height / 2
-    for number, line in enumerate(lines[:2]):
-        ImageDraw.Draw(image).text((18, top + height * number), line, fill=INK, font=_font(size), anchor="lm")
-
-
-def _draw_legend(image: Image.Image, recorded: Recorded, has_heat: bool) -> None:
     draw = ImageDraw.Draw(image)
-    entries = [("flown", FLOWN)]
-    entries += [("demonstrated", SHOWN)] if recorded.has_goal else []
-    if has_heat:
-        path, goal = (tuple(round(255 * part) for part in colour) for colour in (EXPECTED_PATH, EXPECTED_GOAL))
-        entries += [("expected path", path), ("expected goal", goal)]  # type: ignore[list-item]
+    for number, line in enumerate(lines[:2]):
+        draw.text((18, top + height * number), line, fill=palette.FILM_TEXT, font=_font(size), anchor="lm")
+
+
+def _draw_legend(image: Image.Image, record: FlightRecord, has_prediction: bool) -> None:
+    draw = ImageDraw.Draw(image)
+    entries = [("flown", palette.FLOWN)]
+    entries += [("demonstrated", palette.DEMONSTRATED)] if record.demonstrated is not None else []
+    entries += zip(palette.PREDICTION_LABELS, palette.PREDICTION_COLOURS, strict=True) if has_prediction else ()
     x: float = FIELD[0]
     for name, colour in entries:
         draw.rounded_rectangle((x, 94, x + 20, 103), 4, fill=colour)
-        draw.text((x + 26, 98), name, fill=FAINT, font=_font(13), anchor="lm")
+        draw.text((x + 26, 98), name, fill=palette.FILM_NOTE, font=_font(13), anchor="lm")
         x += 26 + _font(13).getlength(name) + 18
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _Film:
     """What stays the same in all frames."""
 
-    recorded: Recorded
-    above: npt.NDArray[np.float64]
-    """The field from above, finely."""
-    ranges: tuple[Range, Range] | None
+    record: FlightRecord
+    above: Picture
+    """The field from above, finely drawn."""
+    ranges: MapRanges | None
     curves: list[_Curve]
 
 
-def _ground(scene: _Scene, moment: Moment) -> Image.Image:
-    """The field with what is expected at a moment, finely."""
-    maps, picture = moment.maps, scene.above
-    if maps is not None and maps.probability is not None:
-        picture = blend_heat(scene.above, heat(maps, scene.recorded.task.start, len(scene.above)))
+def _draw_ground(film: _Film, moment: Moment) -> Image.Image:
+    """The field with the predictions of a moment, finely drawn."""
+    picture = film.above
+    if moment.maps is not None and moment.has_prediction:
+        heat = prediction_heat(moment.maps, film.record.task.start, len(film.above))
+        picture = overlay_predictions(in_muted_colours(film.above), heat)
     image = Image.fromarray(as_bytes(picture))
-    _draw_task(image, scene.recorded)
-    _draw_names(image, scene.recorded)
+    _draw_task(image, film.record)
+    _draw_names(image, film.record)
     return image
 
 
-def _backdrop(scene: _Scene, moment: Moment) -> Image.Image:
-    """A frame without the field and the curves: all that stays the same until the next step."""
-    image = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
-    draw = ImageDraw.Draw(image)
-    recorded, maps = scene.recorded, moment.maps
-    _draw_instruction(image, recorded.task.instruction)
-    _draw_legend(image, recorded, maps is not None and maps.probability is not None)
+def _draw_maps(image: Image.Image, film: _Film, moment: Moment) -> None:
+    """Semantic and grounding map with the drone as a dot."""
+    draw, maps = ImageDraw.Draw(image), moment.maps
+    for box, title, paint in (
+        (SEMANTIC, "semantic map", semantic_picture),
+        (GROUNDING, "grounding map", grounding_picture),
+    ):
+        draw.text((box[0], box[1] - 7), title, fill=palette.FILM_NOTE, font=_font(13), anchor="ls")
+        draw.rectangle((*box[:2], box[2] - 1, box[3] - 1), fill="black", outline=palette.FILM_LINES)
+        if maps is None or film.ranges is None:
+            middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+            draw.text(middle, "this pilot has no map", fill=palette.FILM_NOTE, font=_font(13), anchor="mm")
+            continue
+        size = _size(box)[0]
+        image.paste(Image.fromarray(as_bytes(paint(maps, film.ranges, film.record.task.start, size))), box[:2])
+        x, y = to_pixels(moment.pose_world, size)
+        dot = (box[0] + x - 4, box[1] + y - 4, box[0] + x + 4, box[1] + y + 4)
+        draw.ellipse(dot, fill=palette.DRONE, outline=palette.OUTLINE)
+
+
+def _draw_backdrop(film: _Film, moment: Moment) -> Image.Image:
+    """A frame without the field and the curves: everything that stays the same until the next step."""
+    image = Image.new("RGB", (WIDTH, HEIGHT), palette.FILM_BACKGROUND)
+    _draw_instruction(image, film.record.task.instruction)
+    _draw_legend(image, film.record, moment.has_prediction)
     height, width = moment.image.shape[:2]
     scale = min(_size(VIEW)[0] / width, _size(VIEW)[1] / height)
     seen = Image.fromarray(moment.image).resize((round(width * scale), round(height * scale)), Image.Resampling.BICUBIC)
     image.paste(seen, VIEW[:2])
-    draw.text((VIEW[0], 98), f"what the drone sees ({width}x{height})", fill=FAINT, font=_font(13), anchor="lm")
-    for box, title in ((SEMANTIC, "semantic map"), (GROUNDING, "grounding map")):
-        draw.text((box[0], box[1] - 7), title, fill=FAINT, font=_font(13), anchor="ls")
-        draw.rectangle((*box[:2], box[2] - 1, box[3] - 1), fill=(0, 0, 0), outline=(52, 58, 66))
-    if maps is None or scene.ranges is None:
-        for box in (SEMANTIC, GROUNDING):
-            middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-            draw.text(middle, "this pilot has no map", fill=FAINT, font=_font(13), anchor="mm")
-        return image
-    start = recorded.task.start
-    for box, paint, span in zip(
-        (SEMANTIC, GROUNDING), (semantic_picture, grounding_picture), scene.ranges, strict=True
-    ):
-        image.paste(Image.fromarray(as_bytes(paint(maps, span, start, _size(box)[0]))), box[:2])
-        scale = _size(box)[0] / FINE / _size(FIELD)[0]
-        x, y = (part * scale for part in _place(moment.pose_world))
-        draw.ellipse((box[0] + x - 4, box[1] + y - 4, box[0] + x + 4, box[1] + y + 4), fill=INK, outline=(0, 0, 0))
+    title = f"what the drone sees ({width}x{height})"
+    ImageDraw.Draw(image).text((VIEW[0], 98), title, fill=palette.FILM_NOTE, font=_font(13), anchor="lm")
+    _draw_maps(image, film, moment)
     return image
 
 
-def _draw_end(image: Image.Image, recorded: Recorded) -> None:
-    """How it ended, over the foot of the field."""
-    words = outcome(recorded.distance, len(recorded.moments), recorded.has_stopped)
-    colour = INK
-    if recorded.is_success is not None:
-        # Words beside the colour, for those who do not see it.
-        words = ("success: " if recorded.is_success else "failure: ") + words
-        colour = (124, 252, 138) if recorded.is_success else (255, 176, 0)
-    draw = ImageDraw.Draw(image)
+def _draw_end(image: Image.Image, record: FlightRecord) -> None:
+    """How the flight ended, over the lower edge of the field."""
+    words, colour = record.outcome, palette.FILM_TEXT
+    if record.is_success is not None:
+        # In words, too, for those who do not see the colour.
+        words = ("success: " if record.is_success else "failure: ") + words
+        colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
+    draw, font = ImageDraw.Draw(image), _font(17, True)
     x, y = (FIELD[0] + FIELD[2]) / 2, FIELD[3] - 30
-    half = _font(17, True).getlength(words) / 2 + 16
-    draw.rounded_rectangle((x - half, y - 19, x + half, y + 19), 10, fill=(12, 14, 17), outline=colour, width=2)
-    draw.text((x, y), words, fill=colour, font=_font(17, True), anchor="mm")
-
-
-def _between(flown: Floats, time: float) -> Floats:
-    """The pose (6,) at a time in steps, between those before and after it."""
-    before = min(int(time), len(flown) - 2)
-    first, second = flown[before], flown[before + 1]
-    off = second - first
-    off[5] = (off[5] + math.pi) % (2 * math.pi) - math.pi  # the short way round
-    return first + off * (time - before)
-
-
-def frames(recorded: Recorded) -> Iterator[Frame]:
-    """Every frame (HEIGHT, WIDTH, 3) of the film, FRAMES_PER_STEP a step; the last, which is held, once."""
-    flown = recorded.flown_world
-    scene = _Scene(
-        recorded,
-        picture_of_field(recorded.task.layout, FINE * _size(FIELD)[0]),
-        map_ranges(recorded.moments),
-        _curves(recorded),
+    half = font.getlength(words) / 2 + 16
+    draw.rounded_rectangle(
+        (x - half, y - 19, x + half, y + 19), 10, fill=palette.FILM_BACKGROUND, outline=colour, width=2
     )
-    half_view = recorded.camera.horizontal_view / 2
+    draw.text((x, y), words, fill=colour, font=font, anchor="mm")
+
+
+def draw_frames(record: FlightRecord) -> Iterator[Bytes]:
+    """Every frame (HEIGHT, WIDTH, 3) of the film, FRAMES_PER_STEP for each step, and one for the end."""
+    flown, half_view = record.flown_world, record.camera.horizontal_view / 2
+    above = field_from_above(record.task.layout, FINE * _size(FIELD)[0])
+    film = _Film(record, above, map_ranges(record.moments), _curves(record))
     ground: Image.Image | None = None
-    for moment in recorded.moments:
-        if ground is None or moment.is_planned:
-            ground = _ground(scene, moment)
-        backdrop = _backdrop(scene, moment)
-        is_last = moment is recorded.moments[-1]
+    for moment in record.moments:
+        if ground is None or (moment.is_planned and moment.has_prediction):
+            ground = _draw_ground(film, moment)
+        backdrop = _draw_backdrop(film, moment)
+        is_last = moment is record.moments[-1]
+        before, after = flown[moment.step], flown[moment.step + 1]
         for part in range(FRAMES_PER_STEP + is_last):
-            time = moment.step + part / FRAMES_PER_STEP
+            share = part / FRAMES_PER_STEP
+            pose, time = pose_between(before, after, share), moment.step + share
             field = ground.copy()
-            trail = [*flown[: int(time) + 1], _between(flown, time)]
-            _outlined(ImageDraw.Draw(field), [_place(pose) for pose in trail], FLOWN, 6)
-            _draw_drone(field, trail[-1], half_view)
+            trail = [_place(point) for point in (*flown[: moment.step + 1], pose)]
+            _draw_outlined(ImageDraw.Draw(field), trail, palette.FLOWN, 6)
+            _draw_drone(field, pose, half_view)
             frame = backdrop.copy()
             frame.paste(field.reduce(FINE), FIELD[:2])
-            for curve in scene.curves:
+            for curve in film.curves:
                 curve.draw(frame, time)
-            clock = f"{time * recorded.step_seconds:.1f} s"
-            ImageDraw.Draw(frame).text((SPEED_CURVE[2], 704), clock, fill=INK, font=_font(14), anchor="rs")
-            if is_last and part == FRAMES_PER_STEP:
-                _draw_end(frame, recorded)
+            clock = f"{time * record.step_seconds:.1f} s"
+            draw = ImageDraw.Draw(frame)
+            draw.text((SPEED_CURVE[2], 704), clock, fill=palette.FILM_TEXT, font=_font(14), anchor="rs")
+            if part == FRAMES_PER_STEP:
+                _draw_end(frame, record)
             yield np.asarray(frame)

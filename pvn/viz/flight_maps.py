@@ -1,4 +1,4 @@
-"""What a pilot sees, maps and predicts at several steps of one flight, side by side."""
+"""A figure for papers: what an agent sees, maps and predicts at several steps of one flight."""
 
 from __future__ import annotations
 
@@ -6,78 +6,69 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.axes import Axes
 
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.viz.flight_picture import draw_path
-from pvn.viz.flight_record import Moment, Recorded
-from pvn.viz.paper_figures import (
-    FONT,
-    LARGE_FONT,
-    LETTERS,
-    PAGE_INCHES,
-    Picture,
-    add_legend,
-    draw_drone,
-    draw_goal,
-    drone_handles,
-    field_from_above,
-    glow,
-    goal_handle,
-    lay_over_field,
-    paint_components,
-    predictions,
+from pvn.viz import palette
+from pvn.viz.axes import add_legend, draw_drone, draw_goal_region, draw_path, draw_picture, drone_handles, goal_handle
+from pvn.viz.field_views import Picture, field_from_above, in_grey
+from pvn.viz.flight_record import FlightRecord, Moment, predicted_moments, spread_evenly
+from pvn.viz.map_pictures import (
+    MapRanges,
+    grounding_picture,
+    map_ranges,
+    overlay_predictions,
+    prediction_heat,
     semantic_picture,
-    show,
-    spread,
-    told,
 )
+from pvn.viz.paper_page import FIELD_PX, FONT, LARGE_FONT, PAGE_INCHES, caption
 from pvn.viz.saving import save_for_paper
 
-TITLES = ("what the drone sees", "semantic map", "grounding map", "predicted trajectory", "predicted goal")
+TITLES = ("what the drone sees", "semantic map", "grounding map", *palette.PREDICTION_LABELS)
 
 
-def _draw_moment(cells: Sequence[Axes], recorded: Recorded, moment: Moment, above: Picture) -> None:
-    """One row: the picture, then four maps as they lie on the field (above: H, W, 3), with the flight up to then."""
-    maps, origin = moment.maps, recorded.task.start
-    assert maps is not None and maps.probability is not None
+def _draw_moment(
+    cells: Sequence[Axes], record: FlightRecord, moment: Moment, ranges: MapRanges, ground: Picture
+) -> None:
+    """One row: the camera's picture, then four maps as they lie on the field, with the path up to that moment."""
+    maps, origin = moment.maps, record.task.start
+    assert maps is not None
     cells[0].imshow(moment.image, interpolation="lanczos")
     cells[0].set(xticks=[], yticks=[])
-    cells[0].set_ylabel(f"{moment.step * recorded.step_seconds:.0f} s", fontsize=FONT)
-    laid = lay_over_field(torch.from_numpy(maps.probability), origin, maps.grid)
-    grounding = torch.from_numpy(paint_components(maps.grounding, maps.is_known))
+    cells[0].set_ylabel(f"{moment.step * record.step_seconds:.0f} s", fontsize=FONT)
+    heat = prediction_heat(maps, origin, FIELD_PX)
     pictures = (
-        semantic_picture(maps, origin),
-        lay_over_field(grounding, origin, maps.grid),
-        glow(above, laid, [TRAJECTORY]),
-        glow(above, laid, [GOAL]),
+        semantic_picture(maps, ranges, origin, FIELD_PX),
+        grounding_picture(maps, ranges, origin, FIELD_PX),
+        overlay_predictions(ground, heat, [TRAJECTORY]),
+        overlay_predictions(ground, heat, [GOAL]),
     )
-    flown = recorded.flown_world[: moment.step + 1, :2]
+    flown = record.flown_world[: moment.step + 1, :2]
     for cell, picture in zip(cells[1:], pictures, strict=True):
-        show(cell, picture)
-        draw_path(cell, flown, "white", "-", "flown", width=0.9)
+        draw_picture(cell, picture)
+        draw_path(cell, flown, palette.DRONE, "-", "flown", width=0.9)
         draw_drone(cell, moment.pose_world)
-    if recorded.has_goal:
-        draw_goal(cells[-1], recorded.task, width=0.7)
+    if record.goal is not None:
+        draw_goal_region(cells[-1], record.goal, width=0.7)
 
 
-def draw_maps(path: Path, recorded: Recorded, *, num_steps: int = 4) -> None:
-    """Write a figure with a row for each of several predictions of a flight, first and last among them."""
-    made = predictions(recorded)
-    shown = [made[place] for place in spread(len(made), num_steps)]
-    words = told(recorded, LETTERS)
+def draw_maps(path: Path, record: FlightRecord, *, num_steps: int = 4) -> None:
+    """Write a figure with a row for each of several predictions of a flight, the first and the last among them."""
+    shown, ranges = spread_evenly(predicted_moments(record), num_steps), map_ranges(record.moments)
+    assert ranges is not None
+    lines = caption(record)
     ratio = shown[0].image.shape[1] / shown[0].image.shape[0]
     height = PAGE_INCHES * 0.95 / (ratio + len(TITLES) - 1)
-    size = (PAGE_INCHES, height * len(shown) + 0.5 + 0.155 * len(words))
+    size = (PAGE_INCHES, height * len(shown) + 0.5 + 0.155 * len(lines))
     figure, cells = plt.subplots(
         len(shown), len(TITLES), figsize=size, layout="constrained", squeeze=False, width_ratios=(ratio, 1, 1, 1, 1)
     )
-    above = field_from_above(recorded.task.layout)
+    ground = in_grey(field_from_above(record.task.layout, FIELD_PX))
     for row, moment in zip(cells, shown, strict=True):
-        _draw_moment(row, recorded, moment, above)
+        _draw_moment(row, record, moment, ranges, ground)
     for cell, title in zip(cells[0], TITLES, strict=True):
         cell.set_title(title, fontsize=FONT, pad=2.5)
-    figure.suptitle("\n".join(words), fontsize=LARGE_FONT, parse_math=False)
-    add_legend(figure, [*drone_handles(), *[goal_handle()] * recorded.has_goal], is_below=True)
+    figure.suptitle("\n".join(lines), fontsize=LARGE_FONT, parse_math=False)
+    handles = [*drone_handles(), *([] if record.goal is None else [goal_handle()])]
+    add_legend(figure, handles, font=FONT, place="outside lower center")
     save_for_paper(figure, path)

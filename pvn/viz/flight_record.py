@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from pvn.evaluation.systems import System
-from pvn.geometry import Camera, MapGrid
-from pvn.model.gsmn import GSMNMemory
-from pvn.model.pvn import PVNMemory
+from pvn.evaluation.pilots import Pilot
+from pvn.geometry import Camera, MapGrid, Points, wrap_radians
+from pvn.model.agent import Agent
 from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.simulator.simulator import STOP, Observation
-from pvn.world.task import HORIZON, SUCCESS_M, Task
+from pvn.simulator.interface import Observation
+from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
 
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Maps:
-    """What a pilot has on its maps, in the frame of the flight's start pose, S x S cells; on the host."""
+    """What an agent has on its maps, in the frame of the flight's start pose, S x S cells; on the host."""
 
     grid: MapGrid
     semantic: Floats
@@ -32,14 +30,14 @@ class Maps:
     is_known: npt.NDArray[np.bool_]
     """(S, S): cells that were ever in view."""
     grounding: Floats
-    """(3, S, S): how the instruction's words light up on the map."""
+    """(3, S, S): how strongly the instruction's words respond to the map."""
     probability: Floats | None
-    """(2, S, S): trajectory's and goal's distribution, of a pilot that predicts them; each sums to one."""
+    """(2, S, S): trajectory and goal distribution, each sums to one; None for an agent that predicts neither."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One step: what was there before it, and what was done."""
+    """One step: the state before it, and what was done."""
 
     step: int
     image: npt.NDArray[np.uint8]
@@ -50,35 +48,46 @@ class Moment:
     """(3,), field frame, m/s."""
     action: Floats
     """(3,): forward speed (m/s), yaw rate (rad/s), stop."""
-    stop_chance: float | None
-    """The pilot's own, 0 to 1; None for a pilot that has none."""
+    stop_probability: float | None
+    """The pilot's own estimate, 0 to 1; None for a pilot that makes none."""
     is_planned: bool
     """Whether a prediction was made at this step."""
     maps: Maps | None
-    """None for a pilot that has no maps."""
+    """None for a pilot without maps."""
+
+    @property
+    def has_prediction(self) -> bool:
+        """Whether there are distributions to draw."""
+        return self.maps is not None and self.maps.probability is not None
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One flight to its end."""
+class FlightRecord:
+    """One flight from start to end."""
 
-    system: str
+    pilot: str
+    """The pilot's name."""
     task: Task
-    has_goal: bool
-    """Whether the task's path was demonstrated; not for an instruction that someone typed."""
+    demonstrated: Points | None
+    """The demonstrated path (P, 2), field frame; None for an instruction that someone typed."""
     moments: tuple[Moment, ...]
     log: FlightLog
     """Of the one flight (B = 1), on the host."""
     step_seconds: float
     camera: Camera = Camera()
-    """Of the drone."""
+    """The drone's."""
     stop_threshold: float | None = None
-    """The pilot stops where its own chance to stop is above this; None for a pilot that has none."""
+    """The pilot stops where its stop probability is above this; None where something else decides."""
+
+    @property
+    def goal(self) -> tuple[float, float] | None:
+        """Where the flight should end (x, y), field frame, if it was demonstrated."""
+        return path_end(self.demonstrated)
 
     @property
     def distance(self) -> float | None:
         """Metres from the goal at the end, if there is one."""
-        return float(self.log.goal_distance([self.task])[0]) if self.has_goal else None
+        return None if self.goal is None else float(self.log.goal_distance([self.goal])[0])
 
     @property
     def has_stopped(self) -> bool:
@@ -95,80 +104,113 @@ class Recorded:
         """(T + 1, 6): poses, field frame."""
         return self.log.pose_world[0].cpu().numpy()
 
+    @property
+    def speeds(self) -> Floats:
+        """(T + 1,): speed over the ground before each step and after the last, m/s."""
+        return np.hypot(*self.log.velocity_world[0, :, :2].numpy().T).astype(np.float32)
 
-def _host(value: Tensor) -> Any:
+    @property
+    def outcome(self) -> str:
+        """How the flight ended, in words."""
+        return outcome(self.distance, len(self.moments), self.has_stopped)
+
+
+def path_end(path: Points | None) -> tuple[float, float] | None:
+    """The last point (x, y) of a path (P, 2), if there is a path."""
+    return None if path is None else (float(path[-1, 0]), float(path[-1, 1]))
+
+
+def outcome(distance: float | None, num_steps: int, has_stopped: bool) -> str:
+    """How a flight ended, in words; with a goal, how far from it, metres."""
+    where = "" if distance is None else f" {distance:.1f} m from the goal"
+    if not has_stopped:
+        return f"never stopped in {num_steps} steps" + (f";{where}" if where else "")
+    return f"stopped{where} after {num_steps} steps"
+
+
+def predicted_moments(record: FlightRecord) -> list[Moment]:
+    """The moments at which the pilot predicted where to fly; a ValueError if it never does."""
+    found = [moment for moment in record.moments if moment.is_planned and moment.has_prediction]
+    if not found:
+        raise ValueError(
+            f"{record.pilot}: predicts no visitation distributions, expected a PVN; name pvn, one of its ablations or "
+            "the file of a PVN"
+        )
+    return found
+
+
+def spread_evenly(moments: Sequence[Moment], most: int) -> list[Moment]:
+    """At most `most` of the moments, evenly spread, first and last among them."""
+    places = np.linspace(0, len(moments) - 1, min(len(moments), most)).round().astype(int)
+    return [moments[place] for place in np.unique(places)]
+
+
+def pose_between(before: Floats, after: Floats, share: float) -> Floats:
+    """The pose (6,) a share of the way from one pose to another, angles the short way round."""
+    change = after - before
+    change[3:] = wrap_radians(change[3:])
+    return before + share * change
+
+
+def _to_host(value: Tensor) -> Any:
     return value.float().cpu().numpy()
 
 
-def _maps(memory: Any, grid: MapGrid, row: int) -> Maps | None:
-    """What is on the maps of one flight after a step."""
-    if isinstance(memory, PVNMemory) and memory.visitation is not None:
-        grounding, probability = memory.visitation.grounding_map[row], _host(memory.visitation.probability[row])
-    elif isinstance(memory, GSMNMemory) and memory.decision is not None:
-        grounding, probability = memory.decision.grounding_map[row], None
-    else:
+def _maps_of(agent: Agent, memory: Any) -> Maps | None:
+    """What is on the maps of a single flight after a step."""
+    found, grid = agent.maps(memory), agent.grid
+    if found is None or grid is None:
         return None
-    semantic, is_known = memory.semantic.value[row], memory.semantic.is_known[row]
-    size = grid.size
     return Maps(
         grid=grid,
-        semantic=_host(semantic[:, :3].T.reshape(3, size, size)),
-        is_known=is_known.view(size, size).cpu().numpy(),
-        grounding=_host(grounding),
-        probability=probability,
+        semantic=_to_host(found.semantic_map[0, :3]),
+        is_known=found.is_known[0].cpu().numpy(),
+        grounding=_to_host(found.grounding_map[0, :3]),
+        probability=None if found.probability is None else _to_host(found.probability[0]),
     )
 
 
-def _stop_threshold(policy: Any) -> float | None:
-    """The chance above which a pilot stops; None for one that goes by something else, as an ideal second stage does."""
-    deciding = getattr(policy, "execution", getattr(policy, "model", None))
-    return None if deciding is None else deciding.config.stop_threshold
-
-
 def fly_and_record(
-    system: System,
+    pilot: Pilot,
     task: Task,
     *,
-    has_goal: bool = True,
+    demonstrated: Points | None = None,
     device: str = "cpu",
     horizon: int = HORIZON,
     watch: Callable[[Moment], None] = lambda moment: None,
-) -> Recorded:
-    """Fly one task and keep everything. watch(moment) is called before each step; what it raises ends the flight."""
-    agent = getattr(system.policy, "agent", system.policy)  # PVN with an ideal second stage has one inside
-    model = getattr(agent, "visitation", getattr(agent, "model", None))
-    grid = getattr(getattr(model, "config", None), "grid", MapGrid())
-    plan_every = getattr(agent, "plan_every", 1)
-    stop_threshold = _stop_threshold(system.policy)
-    moments: list[Moment] = []
+) -> FlightRecord:
+    """Fly one task and keep everything.
+
+    demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle flies by it.
+    watch(moment) is called before each step; an exception it raises ends the flight.
+    """
+    agent, moments = pilot.agent, list[Moment]()
+    policy = pilot.policy_for([] if demonstrated is None else [Demonstration(task, demonstrated)])
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
-        output = getattr(memory, "output", None)
-        if isinstance(memory, GSMNMemory) and memory.decision is not None:
-            output = memory.decision.output
+        probability = None if agent is None else agent.stop_probability(memory)
         moment = Moment(
             step=step,
             image=observation.image[0].cpu().numpy().copy(),
-            pose_world=_host(observation.pose_world[0]),
-            velocity_world=_host(observation.velocity_world[0]),
-            action=_host(action[0]),
-            stop_chance=None if stop_threshold is None or output is None else float(torch.sigmoid(output[0, STOP])),
-            is_planned=step % plan_every == 0,
-            maps=_maps(memory, grid, 0),
+            pose_world=_to_host(observation.pose_world[0]),
+            velocity_world=_to_host(observation.velocity_world[0]),
+            action=_to_host(action[0]),
+            stop_probability=None if probability is None else float(probability[0]),
+            is_planned=agent is not None and step % agent.plan_every == 0,
+            maps=None if agent is None else _maps_of(agent, memory),
         )
         moments.append(moment)
         watch(moment)
 
-    simulator = simulator_for([task], device=device, config=system.config)
-    log = fly(simulator, [task], system.policy, horizon=horizon, watch=keep)
-    log = FlightLog(**{name: value.cpu() for name, value in vars(log).items()})
-    return Recorded(
-        system=system.name,
+    simulator = simulator_for([task], device=device, config=pilot.config)
+    log = fly(simulator, [task], policy, horizon=horizon, watch=keep)
+    return FlightRecord(
+        pilot=pilot.name,
         task=task,
-        has_goal=has_goal,
+        demonstrated=demonstrated,
         moments=tuple(moments),
-        log=log,
-        step_seconds=system.config.step_seconds,
-        camera=system.config.camera,
-        stop_threshold=stop_threshold,
+        log=FlightLog(**{name: value.cpu() for name, value in vars(log).items()}),
+        step_seconds=pilot.config.step_seconds,
+        camera=pilot.config.camera,
+        stop_threshold=None if agent is None else agent.stop_threshold,
     )

@@ -1,4 +1,4 @@
-"""The solids that the simulator traces as triangles, for others to draw: landmarks, fences, and the drone itself."""
+"""The simulator's solids as triangle meshes, for viewers to draw: landmarks, fences, and the drone itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 NUM_SECTORS, NUM_RINGS = 18, 10
 """Faces around and along a round solid; more of them where a pattern would be lost."""
 FENCE_LEVELS = (0.0, 0.45, 0.65, 1.55, 1.75)
-"""Heights at which a fence's colour changes, metres: its rails' edges."""
+"""Heights at which a fence's colour changes, metres: the edges of its rails."""
 PICKET, GAP_SHARE = 0.5, 0.1
 """Width of a picket (metres), and how much of it is the dark gap."""
 DRONE = (
@@ -35,7 +35,7 @@ DRONE = (
         for y in (-1, 1)
     ),
 )
-"""Body frame, metres; twice as large as life, to be seen from afar, its front rotors orange."""
+"""Body frame, metres; twice life-size, to be seen from afar, with orange front rotors."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Patch:
-    """A bent rectangle of a unit solid's surface."""
+    """A curved rectangle of a unit solid's surface."""
 
     points: npt.NDArray[np.float64]
     """(U, V, 3), unit frame; x, y of the patch turn counter-clockwise from outside."""
@@ -159,7 +159,7 @@ def _paint(solid: Solid, centres: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
 
 
 def join(meshes: Sequence[Mesh]) -> Mesh:
-    """All in one."""
+    """All meshes in one."""
     first = np.cumsum([0, *(len(mesh.corners) for mesh in meshes)])
     triangles = [mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)]
     return Mesh(
@@ -171,7 +171,7 @@ def join(meshes: Sequence[Mesh]) -> Mesh:
 
 
 def _weld(mesh: Mesh) -> Mesh:
-    """The same mesh with corners that are alike in all made one; a third of the bytes to send."""
+    """The same mesh with identical corners merged, which leaves a third of the bytes to send."""
     alike = np.concatenate([mesh.corners.round(4), mesh.normals.round(4), mesh.colours], 1)
     _, first, place = np.unique(alike, axis=0, return_index=True, return_inverse=True)
     triangles = place.ravel().astype(np.uint32)[mesh.triangles]
@@ -225,7 +225,7 @@ def _fence(side: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 @functools.cache
 def fence_mesh() -> Mesh:
-    """The four fences, field frame; they have no thickness, and can be seen from both sides."""
+    """The four fences, field frame; they have no thickness and are seen from both sides."""
     meshes = []
     for side in (WEST, EAST, SOUTH, NORTH):
         quads, colours = _fence(side)

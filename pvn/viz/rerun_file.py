@@ -1,4 +1,4 @@
-"""A flight as a Rerun recording (.rrd): all that was seen, mapped, predicted and done, to look at step by step."""
+"""A flight as a Rerun recording (.rrd): everything seen, mapped, predicted and done, to be viewed step by step."""
 
 from __future__ import annotations
 
@@ -10,38 +10,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 
 from pvn.files import replacing
-from pvn.geometry import rotation_body_camera, rotation_world_body
+from pvn.geometry import Points, rotation_body_camera, rotation_world_body
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.viz.flight_picture import outcome
-from pvn.viz.flight_record import Maps, Recorded
-from pvn.viz.map_pictures import (
-    as_bytes,
-    blend_heat,
-    grounding_picture,
-    heat,
-    map_ranges,
-    picture_of_field,
-    semantic_picture,
-    speeds,
-)
+from pvn.viz import palette
+from pvn.viz.field_views import EXTENT, REACH, Bytes, Picture, as_bytes, field_from_above, in_muted_colours
+from pvn.viz.flight_record import FlightRecord, Maps
+from pvn.viz.map_pictures import grounding_picture, map_ranges, overlay_predictions, prediction_heat, semantic_picture
 from pvn.viz.meshes import Mesh, drone_mesh, join, landmark_mesh
-from pvn.viz.paper_figures import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.solids import top_height
 from pvn.world.task import SUCCESS_M
 
-MISSING = 'rerun is not installed, so no .rrd can be written; pip install "pvn[app]"'
+NO_RERUN = 'rerun is not installed, so no .rrd can be written; pip install "pvn-drone[app]"'
 GROUND_PX, MAP_PX = 320, 128
-FLOWN, SHOWN, GOAL_COLOUR = (86, 180, 233), (255, 255, 255), (230, 159, 0)
-STOP_COLOUR, SPEED_COLOUR, TURN_COLOUR = (213, 94, 0), (0, 114, 178), (0, 158, 115)
+"""Pixels across the ground, and across pictures of maps."""
 FENCE_HEIGHT_M, FENCE_THICK_M = 2.4, 0.1
-# Middle and half size along x and y, and colour, of the fences as the simulator paints them: west, east, south, north.
 _HALF = FIELD_SIZE / 2
 FENCES = (
     ((0.0, _HALF), (FENCE_THICK_M, _HALF), (242, 204, 20)),
@@ -49,22 +37,23 @@ FENCES = (
     ((_HALF, 0.0), (_HALF, FENCE_THICK_M), (242, 242, 242)),
     ((_HALF, FIELD_SIZE), (_HALF, FENCE_THICK_M), (31, 71, 204)),
 )
+"""Middle and half size along x and y, and colour as the simulator paints it, of the west, east, south, north fence."""
 
 
 def has_rerun() -> bool:
-    """Whether recordings can be written here."""
+    """Whether recordings can be written here: Rerun is an optional dependency."""
     return importlib.util.find_spec("rerun") is not None
 
 
-def _encoded(rr: Any, picture: npt.NDArray[np.uint8], form: Literal["png", "jpeg"] = "png") -> Any:
-    """A picture (H, W, 3), as it is (png) or, where it only serves to be looked at, small (jpeg)."""
+def _encoded(rr: Any, picture: Bytes, form: Literal["png", "jpeg"] = "png") -> Any:
+    """A picture (H, W, 3), lossless (png) or, where it only serves to be looked at, small (jpeg)."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, form, quality=85)
     return rr.EncodedImage(contents=file.getvalue(), media_type=f"image/{form}")
 
 
-def _blueprint(rrb: Any, has_maps: bool, has_heat: bool) -> Any:
-    """How the viewer is laid out at first."""
+def _blueprint(rrb: Any, has_maps: bool, has_predictions: bool) -> Any:
+    """The viewer's layout when the recording is opened."""
     field = rrb.Spatial3DView(
         origin="/world",
         name="field",
@@ -78,8 +67,8 @@ def _blueprint(rrb: Any, has_maps: bool, has_heat: bool) -> Any:
         rrb.Spatial2DView(origin="/maps/semantic", name="semantic map"),
         rrb.Spatial2DView(origin="/maps/grounding", name="grounding map"),
     ]
-    expected = rrb.Tabs(
-        rrb.Spatial2DView(origin="/maps/expected", name="expected path and goal"),
+    predicted = rrb.Tabs(
+        rrb.Spatial2DView(origin="/maps/predicted", name="predicted trajectory and goal"),
         rrb.TensorView(origin="/distributions/trajectory", name="trajectory distribution"),
         rrb.TensorView(origin="/distributions/goal", name="goal distribution"),
         active_tab=0,
@@ -92,10 +81,10 @@ def _blueprint(rrb: Any, has_maps: bool, has_heat: bool) -> Any:
     )
     right = [rrb.Spatial2DView(origin="/world/drone/camera", name="what the drone sees")]
     if has_maps:
-        right.append(rrb.Horizontal(*maps, *([expected] if has_heat else [])))
+        right.append(rrb.Horizontal(*maps, *([predicted] if has_predictions else [])))
     return rrb.Blueprint(
         rrb.Horizontal(
-            rrb.Vertical(rrb.TextDocumentView(origin="/told", name="instruction"), field, row_shares=[1, 5]),
+            rrb.Vertical(rrb.TextDocumentView(origin="/caption", name="instruction"), field, row_shares=[1, 5]),
             rrb.Vertical(*right, series, row_shares=[4, 3, 3] if has_maps else [4, 3]),
             column_shares=[1, 1],
         ),
@@ -117,7 +106,7 @@ def _log_mesh(rr: Any, stream: Any, path: str, mesh: Mesh) -> None:
 
 
 def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
-    """Fences, landmarks and their names, if there are any: what does not change."""
+    """What does not change: fences, and landmarks with their names, if there are any."""
     stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
     middles, halves, colours = zip(*FENCES, strict=True)
     stream.log(
@@ -145,48 +134,42 @@ def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
     stream.log("world/names", names, static=True)
 
 
-def _grid_map(rr: Any, picture: npt.NDArray[np.uint8]) -> Any:
+def _grid_map(rr: Any, picture: Bytes) -> Any:
     """A picture (H, W, 3) of the field from above as its ground."""
     size = len(picture)
     form = rr.components.ImageFormat(width=size, height=size, color_model="RGB", channel_datatype="U8")
-    metres = REACH[1] - REACH[0]
     return rr.GridMap(
-        data=picture.tobytes(), format=form, cell_size=metres / size, translation=(REACH[0], REACH[0], 0.0)
+        data=picture.tobytes(), format=form, cell_size=EXTENT / size, translation=(REACH[0], REACH[0], 0.0)
     )
 
 
-def _log_maps(rr: Any, stream: Any, recorded: Recorded, above: npt.NDArray[np.float64]) -> None:
-    """Semantic and grounding map at every step; distributions, and the ground, when predicted."""
-    if recorded.moments[0].maps is None or recorded.moments[0].maps.probability is None:
+def _log_maps(rr: Any, stream: Any, record: FlightRecord, above: Picture) -> None:
+    """Semantic and grounding map at every step; the distributions, and the ground below them, when predicted."""
+    if not record.moments[0].has_prediction:
         stream.log("world/ground", _grid_map(rr, as_bytes(above)), static=True)
-    origin, ranges = recorded.task.start, map_ranges(recorded.moments)
+    origin, ranges = record.task.start, map_ranges(record.moments)
     if ranges is None:
         return
-    for moment in recorded.moments:
+    for moment in record.moments:
         maps = moment.maps
         if maps is None:
             continue
-        _set_time(stream, moment.step, recorded.step_seconds)
-        for name, draw, span in zip(
-            ("semantic", "grounding"), (semantic_picture, grounding_picture), ranges, strict=True
-        ):
-            picture = as_bytes(draw(maps, span, origin, MAP_PX))
-            stream.log(f"maps/{name}", _encoded(rr, picture))
-        if moment.is_planned and maps.probability is not None:
-            _log_expected(rr, stream, maps, origin, above)
+        _set_time(stream, moment.step, record.step_seconds)
+        for name, paint in (("semantic", semantic_picture), ("grounding", grounding_picture)):
+            stream.log(f"maps/{name}", _encoded(rr, as_bytes(paint(maps, ranges, origin, MAP_PX))))
+        if moment.is_planned and moment.has_prediction:
+            _log_predictions(rr, stream, maps, origin, in_muted_colours(above))
 
 
-def _log_expected(
-    rr: Any, stream: Any, maps: Maps, origin: tuple[float, float, float], above: npt.NDArray[np.float64]
-) -> None:
-    """Both distributions: as they are, as a picture of the field, and on the ground of the field itself."""
+def _log_predictions(rr: Any, stream: Any, maps: Maps, origin: tuple[float, float, float], ground: Picture) -> None:
+    """Both distributions: as numbers, as a picture of the field, and on the ground of the field itself."""
     assert maps.probability is not None
     for name, channel in (("trajectory", TRAJECTORY), ("goal", GOAL)):
         stream.log(f"distributions/{name}", rr.Tensor(maps.probability[channel], dim_names=("right", "forward")))
-    blended = as_bytes(blend_heat(above, heat(maps, origin, len(above))))
-    stream.log("maps/expected", _encoded(rr, blended, "jpeg"))
-    # Rerun does not let a picture in 3D be seen through, so the ground itself is painted anew.
-    stream.log("world/ground", _grid_map(rr, blended))
+    picture = as_bytes(overlay_predictions(ground, prediction_heat(maps, origin, len(ground))))
+    stream.log("maps/predicted", _encoded(rr, picture, "jpeg"))
+    # Rerun has no transparent pictures in 3D, so the ground itself is repainted.
+    stream.log("world/ground", _grid_map(rr, picture))
 
 
 def _set_time(stream: Any, step: int, step_seconds: float) -> None:
@@ -194,88 +177,91 @@ def _set_time(stream: Any, step: int, step_seconds: float) -> None:
     stream.set_time("time", duration=step * step_seconds)
 
 
-def _log_flight(rr: Any, stream: Any, recorded: Recorded) -> None:
+def _log_flight(rr: Any, stream: Any, record: FlightRecord) -> None:
     """Pose, picture and path at every step, and the pose after the last."""
-    flown = recorded.flown_world
+    flown = record.flown_world
     rotations = rotation_world_body(torch.from_numpy(flown[:, 3:])).numpy()
     for step, (pose, rotation) in enumerate(zip(flown, rotations, strict=True)):
-        _set_time(stream, step, recorded.step_seconds)
+        _set_time(stream, step, record.step_seconds)
         stream.log("world/drone", rr.Transform3D(translation=pose[:3], mat3x3=rotation))
         below = flown[: step + 1, :3] * (1, 1, 0) + (0, 0, 0.2)  # on the ground, beside the demonstrated path
-        stream.log("world/flown", rr.LineStrips3D([flown[: step + 1, :3], below], colors=FLOWN, radii=(0.1, 0.06)))
-    for moment in recorded.moments:
-        _set_time(stream, moment.step, recorded.step_seconds)
+        stream.log(
+            "world/flown",
+            rr.LineStrips3D([flown[: step + 1, :3], below], colors=palette.rgb_bytes(palette.FLOWN), radii=(0.1, 0.06)),
+        )
+    for moment in record.moments:
+        _set_time(stream, moment.step, record.step_seconds)
         stream.log("world/drone/camera", _encoded(rr, moment.image))
 
 
-def _log_demonstration(rr: Any, stream: Any, recorded: Recorded) -> None:
-    """The demonstrated path and the region where a flight may end."""
-    task = recorded.task
-    shown = np.c_[task.path, np.full(len(task.path), 0.25)]
-    stream.log("world/demonstrated", rr.LineStrips3D([shown], colors=SHOWN, radii=0.1), static=True)
+def _log_demonstration(rr: Any, stream: Any, demonstrated: Points) -> None:
+    """The demonstrated path (P, 2), field frame, and the region in which a flight has to stop."""
+    line, colour = np.c_[demonstrated, np.full(len(demonstrated), 0.25)], palette.rgb_bytes(palette.GOAL)
+    shown = rr.LineStrips3D([line], colors=palette.rgb_bytes(palette.DEMONSTRATED), radii=0.1)
+    stream.log("world/demonstrated", shown, static=True)
     angle = np.linspace(0, 2 * math.pi, 65)
-    x, y = task.goal
+    x, y = demonstrated[-1].tolist()
     circle = np.c_[x + SUCCESS_M * np.cos(angle), y + SUCCESS_M * np.sin(angle), np.full(65, 0.25)]
-    stream.log("world/goal/region", rr.LineStrips3D([circle], colors=GOAL_COLOUR, radii=0.08), static=True)
-    stream.log("world/goal", rr.Points3D([(x, y, 0.4)], colors=GOAL_COLOUR, radii=0.4, labels="goal"), static=True)
+    stream.log("world/goal/region", rr.LineStrips3D([circle], colors=colour, radii=0.08), static=True)
+    stream.log("world/goal", rr.Points3D([(x, y, 0.4)], colors=colour, radii=0.4, labels="goal"), static=True)
 
 
-def _log_curves(rr: Any, stream: Any, recorded: Recorded) -> None:
+def _log_curves(rr: Any, stream: Any, record: FlightRecord) -> None:
     """Stop probability, speed and commanded yaw rate over time."""
-    chances = [(moment.step, moment.stop_chance) for moment in recorded.moments if moment.stop_chance is not None]
-    turns = [(moment.step, float(moment.action[1])) for moment in recorded.moments]
+    stops = [(moment.step, moment.stop_probability) for moment in record.moments if moment.stop_probability is not None]
+    turns = [(moment.step, float(moment.action[1])) for moment in record.moments]
     curves = {
-        "stop/probability": ("stop probability", STOP_COLOUR, chances),
-        "motion/speed": ("speed, m/s", SPEED_COLOUR, list(enumerate(speeds(recorded).tolist()))),
-        "motion/yaw_rate": ("yaw rate asked for, rad/s", TURN_COLOUR, turns),
+        "stop/probability": ("stop probability", palette.STOP_PROBABILITY, stops),
+        "motion/speed": ("speed, m/s", palette.SPEED, list(enumerate(record.speeds.tolist()))),
+        "motion/yaw_rate": ("commanded yaw rate, rad/s", palette.YAW_RATE, turns),
     }
     for name, (label, colour, points) in curves.items():
         if not points:
             continue
         steps, values = np.array([step for step, _ in points]), [value for _, value in points]
-        stream.log(f"plots/{name}", rr.SeriesLines(names=label, colors=colour, widths=2.5), static=True)
+        stream.log(
+            f"plots/{name}", rr.SeriesLines(names=label, colors=palette.rgb_bytes(colour), widths=2.5), static=True
+        )
         times = [
             rr.TimeColumn("step", sequence=steps),
-            rr.TimeColumn("time", duration=steps * recorded.step_seconds),
+            rr.TimeColumn("time", duration=steps * record.step_seconds),
         ]
         stream.send_columns(f"plots/{name}", times, rr.Scalars.columns(scalars=values))
 
 
-def _log_words(rr: Any, stream: Any, recorded: Recorded) -> None:
-    """The instruction, and at the end how it went."""
-    told = f"## “{recorded.task.instruction}”\n\nflown by **{recorded.system}**"
-    _set_time(stream, 0, recorded.step_seconds)
-    stream.log("told", rr.TextDocument(told, media_type="text/markdown"))
-    num_steps = len(recorded.moments)
-    _set_time(stream, num_steps, recorded.step_seconds)
-    end = outcome(recorded.distance, num_steps, recorded.has_stopped)
-    verdict = "" if recorded.is_success is None else ": " + ("success" if recorded.is_success else "failure")
-    stream.log("told", rr.TextDocument(f"{told}: {end}{verdict}", media_type="text/markdown"))
+def _log_caption(rr: Any, stream: Any, record: FlightRecord) -> None:
+    """The instruction and the pilot, and at the end the outcome."""
+    words = f"## “{record.task.instruction}”\n\nflown by **{record.pilot}**"
+    _set_time(stream, 0, record.step_seconds)
+    stream.log("caption", rr.TextDocument(words, media_type="text/markdown"))
+    _set_time(stream, len(record.moments), record.step_seconds)
+    verdict = "" if record.is_success is None else ": " + ("success" if record.is_success else "failure")
+    stream.log("caption", rr.TextDocument(f"{words}: {record.outcome}{verdict}", media_type="text/markdown"))
 
 
-def write_recording(recorded: Recorded, path: Path) -> None:
-    """Write a flight as a Rerun recording with a layout of its own; timelines `step` and `time` (seconds)."""
+def write_recording(record: FlightRecord, path: Path) -> None:
+    """Write a flight as a Rerun recording with its own layout and two timelines, `step` and `time` (seconds)."""
     if path.suffix != ".rrd":
         raise ValueError(f"recording: got {path}, expected a name that ends in .rrd")
     if not has_rerun():
-        raise ValueError(MISSING)
+        raise ValueError(NO_RERUN)
     import rerun as rr
     import rerun.blueprint as rrb
 
-    # A name that the flight itself gives: the same flight is the same recording, and no other has its name.
-    mark = hashlib.sha256(f"{recorded.system} {recorded.task.instruction}".encode())
-    mark.update(recorded.flown_world.tobytes())
+    # The flight itself decides the id: the same flight is the same recording, and no other flight has its id.
+    mark = hashlib.sha256(f"{record.pilot} {record.task.instruction}".encode())
+    mark.update(record.flown_world.tobytes())
     stream = rr.RecordingStream("pvn", recording_id=mark.hexdigest()[:16], send_properties=False)
     stream.set_log_time_enabled(False)
     stream.set_log_tick_enabled(False)
-    first = recorded.moments[0]
-    has_maps = any(moment.maps is not None for moment in recorded.moments)
-    has_heat = any(moment.maps is not None and moment.maps.probability is not None for moment in recorded.moments)
+    first = record.moments[0]
+    has_maps = any(moment.maps is not None for moment in record.moments)
+    has_predictions = any(moment.has_prediction for moment in record.moments)
     with replacing(path) as partial:
-        stream.save(partial, _blueprint(rrb, has_maps, has_heat))
-        _log_field(rr, stream, recorded.task.layout)
+        stream.save(partial, _blueprint(rrb, has_maps, has_predictions))
+        _log_field(rr, stream, record.task.layout)
         _log_mesh(rr, stream, "world/drone/body", drone_mesh())
-        camera = recorded.camera
+        camera = record.camera
         stream.log("world/drone/camera", rr.Transform3D(mat3x3=rotation_body_camera(camera).numpy()), static=True)
         pinhole = rr.Pinhole(
             focal_length=camera.focal_px,
@@ -286,10 +272,10 @@ def write_recording(recorded: Recorded, path: Path) -> None:
             color=(30, 30, 30),
         )
         stream.log("world/drone/camera", pinhole, static=True)
-        if recorded.has_goal:
-            _log_demonstration(rr, stream, recorded)
-        _log_words(rr, stream, recorded)
-        _log_flight(rr, stream, recorded)
-        _log_maps(rr, stream, recorded, picture_of_field(recorded.task.layout, GROUND_PX))
-        _log_curves(rr, stream, recorded)
-        stream.disconnect()  # all is in the file now
+        if record.demonstrated is not None:
+            _log_demonstration(rr, stream, record.demonstrated)
+        _log_caption(rr, stream, record)
+        _log_flight(rr, stream, record)
+        _log_maps(rr, stream, record, field_from_above(record.task.layout, GROUND_PX))
+        _log_curves(rr, stream, record)
+        stream.disconnect()  # flushes everything to the file

@@ -1,6 +1,6 @@
-"""Writing pictures, whole or not at all.
+"""Writing figures to files, whole or not at all.
 
-What people typed is drawn with parse_math=False: between two dollar signs Matplotlib would look for a formula.
+Draw text that people typed with parse_math=False: Matplotlib would take what is between two dollar signs for a formula.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def save_for_paper(figure: Figure, path: Path) -> None:
-    """Write a figure beside each other as PDF (lines and text as such, fonts embedded) and as PNG, and close it."""
-    # Journals refuse matplotlib's own Type 3 fonts; TrueType can be searched, copied and edited, too.
+    """Write a figure both as a vector PDF with embedded fonts and as a PNG, and close it."""
+    # Journals refuse matplotlib's own Type 3 fonts; TrueType can also be searched, copied and edited.
     with matplotlib.rc_context({"pdf.fonttype": 42}):
         for file in paper_paths(path):
             with replacing(file) as partial:
@@ -40,16 +40,16 @@ def save_for_paper(figure: Figure, path: Path) -> None:
 
 
 def paper_paths(path: Path) -> tuple[Path, Path]:
-    """The files of a figure for a paper, PDF and PNG, whichever of them is named, or neither."""
+    """The PDF and the PNG of a figure for a paper, whichever of the two is named, or neither."""
     if path.suffix not in PAPER_SUFFIXES:
         raise ValueError(
-            f"figure: got {path}, expected a name that ends in .pdf or .png, or in neither: both files are written"
+            f"figure: got {path}, expected a name that ends in .pdf or .png, or in neither; both files are written"
         )
     return path.with_suffix(".pdf"), path.with_suffix(".png")
 
 
 def picture_path(path: Path) -> Path:
-    """The path, if it ends as a picture does."""
+    """The path, if its ending is a picture's; otherwise a ValueError."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"picture: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path

@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from pvn.corpus.meadow.manoeuvres import SLOTS
 from pvn.corpus.segments import Segment
 from pvn.rollout.flight import simulator_for
-from pvn.viz.flight_picture import GOAL, SHOWN, draw_path, draw_start, draw_top_down
+from pvn.viz import palette
+from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down
 from pvn.viz.saving import save_figure
 
 SHEET_PX = 500
@@ -26,11 +27,11 @@ def _draw_above(axis: Axes, segment: Segment, size_px: int) -> None:
 
     Where the manoeuvres are known: letters on the landmarks meant, dots where one manoeuvre ends and the next begins.
     """
-    task, note = segment.task, segment.annotation
+    task, path, note = segment.task, segment.demonstration.path, segment.annotation
     draw_top_down(axis, task.layout, size_px)
-    draw_path(axis, task.path, SHOWN, "-", "demonstrated")
+    draw_path(axis, path, palette.DEMONSTRATED, "-", "demonstrated")
     draw_start(axis, task.start)
-    axis.scatter(*task.goal, s=150, color=GOAL, marker="*", edgecolor="black", zorder=7, label="goal")
+    draw_goal(axis, segment.demonstration.goal)
     if note is None:
         return
     for slot, mark in zip(SLOTS, note.meant, strict=False):
@@ -40,20 +41,20 @@ def _draw_above(axis: Axes, segment: Segment, size_px: int) -> None:
             bbox={"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": "black", "alpha": 0.85},
         )  # fmt: skip
     for stop in note.stops[:-1]:
-        x, y = task.path[stop].tolist()
-        axis.scatter(x, y, s=28, color=SHOWN, edgecolor="black", zorder=6)
+        x, y = path[stop].tolist()
+        axis.scatter(x, y, s=28, color=palette.DEMONSTRATED, edgecolor=palette.OUTLINE, zorder=6)
 
 
-def _told(segment: Segment) -> str:
-    """The manoeuvres and where the phrase comes from, for those who want to know."""
+def _annotation_lines(segment: Segment) -> list[str]:
+    """The manoeuvres, and the phrase the sentence was made from; none where nothing is known."""
     note = segment.annotation
     if note is None:
-        return ""
-    return f"{'; '.join(note.manoeuvres)}\n{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}"
+        return []
+    return ["; ".join(note.manoeuvres), f"{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}"]
 
 
 def draw_segment(path: Path, segment: Segment) -> None:
-    """Write one segment's picture: the field from above, the demonstrated path, and what the drone sees at first."""
+    """Write one segment's picture: the field from above, the demonstrated path, and the drone's first view."""
     task = segment.task
     figure = plt.figure(figsize=(12.4, 7.6), layout="constrained")
     above, aside = np.ravel(figure.subfigures(1, 2, width_ratios=(1.45, 1)))  # type: ignore[arg-type]
@@ -65,11 +66,12 @@ def draw_segment(path: Path, segment: Segment) -> None:
         cell.set_axis_off()
     start = torch.tensor([task.start], dtype=torch.float64)
     view.imshow(simulator_for([task]).reset(start).image[0].numpy(), interpolation="lanczos")
-    view.set_title("what the drone sees at first", fontsize=10, loc="left")
+    view.set_title("what the drone sees at the start", fontsize=10, loc="left")
     sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
     words = textwrap.fill(f"“{task.instruction}”", 36)
     sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, parse_math=False)
-    sentence.text(0.0, 0.0, _told(segment), fontsize=10, va="bottom", color="#555555", parse_math=False)
+    note = "\n".join(_annotation_lines(segment))
+    sentence.text(0.0, 0.0, note, fontsize=10, va="bottom", color=palette.NOTE, parse_math=False)
     save_figure(figure, path)
 
 
@@ -85,7 +87,6 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
     for cell, segment in zip(cells.flat, segments, strict=False):
         _draw_above(cell, segment, SHEET_PX)
         cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        told = _told(segment).splitlines()[:1]
-        words = [textwrap.fill(f"“{segment.task.instruction}”", 46), *told]
-        cell.set_title("\n".join(words), fontsize=12, parse_math=False)
+        lines = [textwrap.fill(f"“{segment.task.instruction}”", 46), *_annotation_lines(segment)[:1]]
+        cell.set_title("\n".join(lines), fontsize=12, parse_math=False)
     save_figure(figure, path)

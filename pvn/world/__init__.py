@@ -1,1 +1,1 @@
-"""What exists: landmarks as solids, layouts of a field, routes through it, LANI environment files."""
+"""What exists: landmarks and their solids, layouts of fields, routes, tasks, LANI's environment files."""

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 LAKE_CELLS = 100
 COARSE_CELLS = 10
-COARSE_CELL = 5.0
+COARSE_CELL = 5.0  # metres
 KEEP_AWAY = 2  # coarse cells between a lake and a landmark
 _NEIGHBOURS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 def _free_cells(taken: Sequence[tuple[int, int]]) -> list[list[bool]]:
-    """Which coarse cells, [x][y], are far enough from those with a landmark."""
+    """Which coarse cells, indexed [x][y], are far enough from those with a landmark."""
     x, y = np.indices((COARSE_CELLS, COARSE_CELLS))[..., None]
     off = np.array(taken).reshape(-1, 2)
     return (np.hypot(x - off[:, 0], y - off[:, 1]) >= KEEP_AWAY).all(axis=-1).tolist()
@@ -36,7 +36,7 @@ def _smooth_columns(grid, weight):
 
 
 def smooth(grid: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
-    """Gaussian blur of a square grid (N, N), edges continued outwards; sigma in cells."""
+    """Gaussian blur of a square grid (N, N), with its edge values repeated outwards; sigma in cells."""
     reach = math.ceil(4 * sigma)
     weight = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     weight /= weight.sum()
@@ -65,10 +65,10 @@ def _grow_lake(generator: np.random.Generator, is_free: list[list[bool]]) -> npt
 
 
 def sample_lakes(generator: np.random.Generator, landmarks: Sequence[tuple[float, float]]) -> npt.NDArray[np.bool_]:
-    """Water cells (100, 100), [x, y], of 1 to 3 lakes among landmarks at `landmarks` (x, y), metres.
+    """Water cells (100, 100), indexed [x, y], of 1 to 3 lakes among landmarks at `landmarks` (x, y), metres.
 
-    As in LANI, lakes grow in cells of 5 m that are two cells or more from any landmark's cell; smoothing may then bring
-    a shore closer. A lake that finds no room is left out.
+    As in LANI, lakes grow over cells of 5 m that are at least two cells from any landmark's; smoothing may then bring
+    the shore closer. A lake for which there is no room is left out.
     """
     taken = [(int(x // COARSE_CELL), int(y // COARSE_CELL)) for x, y in landmarks]
     is_free = _free_cells(taken)

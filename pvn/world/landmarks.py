@@ -1,16 +1,13 @@
-"""The 63 landmark classes of LANI: name, clearance radius, what a person calls it, and its solids."""
+"""LANI's 63 landmark classes: name, clearance radius, what a person calls it, and its solids."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from pvn.world.models import MODELS
-from pvn.world.solids import Solid, bounding_sphere, horizontal_extent, solid_table
+if TYPE_CHECKING:
+    from pvn.world.solids import Solid
 
 # Clearance radii in LANI's config units (1 unit = 0.05 m); every class not listed has 75.
 _RADIUS_CONFIG = {
@@ -52,13 +49,19 @@ class LandmarkClass:
     name: str
     """LANI's name."""
     index: int
-    """Rank of the name in case-sensitive alphabetical order, 0 to 62."""
+    """Rank of the name in case-sensitive alphabetical order, from 0. Never stored in files: a new class shifts it."""
     radius: float
     """Clearance radius, metres; a landmark's own radius is this times a scale of 1 to 1.3."""
     noun: str
-    """What a person calls it, without article."""
-    solids: tuple[Solid, ...]
-    """Its shape, landmark frame, metres, for scale 1; it reaches 0.4 to 0.5 of `radius` sideways."""
+    """What a person calls it, without an article."""
+
+    @property
+    def solids(self) -> tuple[Solid, ...]:
+        """Its shape, landmark frame, metres, at scale 1; it reaches 0.4 to 0.5 of `radius` sideways."""
+        # A thousand lines of shapes, which only simulating and drawing need.
+        from pvn.world.models import MODELS
+
+        return MODELS[self.name]
 
 
 LANDMARK_CLASSES: dict[str, LandmarkClass] = {
@@ -67,7 +70,6 @@ LANDMARK_CLASSES: dict[str, LandmarkClass] = {
         index=index,
         radius=_RADIUS_CONFIG.get(name, 75) * METRES_PER_CONFIG,
         noun=_NOUNS[name],
-        solids=MODELS[name],
     )
     for index, name in enumerate(sorted(_NOUNS))
 }
@@ -83,18 +85,4 @@ def landmark_class(name: str) -> LandmarkClass:
     lowered = {known.lower(): known for known in LANDMARK_NAMES}
     near = near or [lowered[low] for low in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.3)]
     hint = f"did you mean {' or '.join(near)}?" if near else "see pvn show catalogue for all names"
-    raise ValueError(f"unknown landmark class: got {name!r}, expected one of 63 names; {hint}")
-
-
-@functools.cache
-def solid_extent(name: str) -> float:
-    """Largest distance of a class's solids from its centre, metres, at scale one."""
-    return horizontal_extent(LANDMARK_CLASSES[name].solids)
-
-
-def catalogue_tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Solids of every class (rows, columns), first row of each class (64,), bounding spheres (63, 2)."""
-    models = [kind.solids for kind in LANDMARK_CLASSES.values()]
-    solids, first = solid_table(models)
-    spheres = np.array([bounding_sphere(model) for model in models], np.float32)
-    return solids, first, spheres
+    raise ValueError(f"unknown landmark class: got {name!r}, expected one of {len(LANDMARK_NAMES)} names; {hint}")

@@ -1,7 +1,7 @@
 """LANI's environment files: `random_config_N.json` (landmarks and lakes) and `random_curve_N.json` (a route).
 
-LANI counts in config units, 1000 across the field, x east and z north; here they are metres at once. Files are
-written whole or not at all.
+LANI counts in config units, 1000 across the field, x east and z north; they are converted to metres on reading. Files
+are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import Landmark, Layout
 
-LARGEST = 1e6
+MAX_COORDINATE = 1e6
+"""In config units; a larger number is a mistake."""
 
 
 def read_json(path: Path, example: str) -> Any:
-    """What a JSON file holds; a missing or broken file is an error that names it."""
+    """The content of a JSON file; a missing or broken file is an error that names it."""
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, IsADirectoryError):
@@ -41,7 +42,7 @@ def _read_object(path: Path, example: str) -> dict[str, Any]:
 
 
 def _column(content: dict[str, Any], key: str, kind: type, length: int | None = None) -> list[Any]:
-    """The list under a key, all of one JSON type (int counts as float, bool does not) and of that length."""
+    """The list under a key, whose values have one JSON type (int counts as float, bool does not), of that length."""
     values = content.get(key)
     kinds = (int, float) if kind is float else (kind,)
     is_right = isinstance(values, list) and all(type(value) in kinds for value in values)
@@ -49,13 +50,13 @@ def _column(content: dict[str, Any], key: str, kind: type, length: int | None = 
         count = "" if length is None else f"{length} "
         got = f"{len(values)} values" if isinstance(values, list) else repr(values)
         raise ValueError(f"{key}: got {got}, expected a list of {count}{kind.__name__} values; see docs/formats.md")
-    if kind is float and any(abs(value) > LARGEST for value in values):  # type: ignore[union-attr]
-        raise ValueError(f"{key}: got numbers over {LARGEST:g}, expected config units, 1000 across the field")
+    if kind is float and any(abs(value) > MAX_COORDINATE for value in values):  # type: ignore[union-attr]
+        raise ValueError(f"{key}: got numbers over {MAX_COORDINATE:g}, expected config units, 1000 across the field")
     return values  # type: ignore[return-value]
 
 
 def _default_yaw(name: str, x: float, z: float) -> float:
-    # LANI stores no headings; any fixed rule will do, as long as a file always gives the same field.
+    # LANI stores no headings. Any fixed rule will do: the same file must always give the same field.
     digest = hashlib.sha256(f"{name} {x:.3f} {z:.3f}".encode()).digest()
     return (int.from_bytes(digest[:4], "big") / 2**32 - 0.5) * 2 * math.pi
 
@@ -63,8 +64,8 @@ def _default_yaw(name: str, x: float, z: float) -> float:
 def read_layout(path: Path | str) -> Layout:
     """The layout in a `random_config_N.json` file.
 
-    Landmarks with isEnabled false are left out. Headings are ours (key "yaw", radians); files without it get
-    headings that depend on each landmark's class and place alone.
+    Landmarks with isEnabled false are left out. Headings are our extension (key "yaw", radians); in files without them
+    a landmark's heading follows from its class and position alone.
     """
     path = Path(path)
     content = _read_object(path, "random_config_12.json")
@@ -100,7 +101,7 @@ def _read_lake(content: dict[str, Any]) -> npt.NDArray[np.bool_]:
 
 
 def _to_config(metres: float) -> float:
-    """Config units; round ones where they are read back as the same length."""
+    """Config units, rounded where they are still read back as the same length."""
     rounded = round(metres / METRES_PER_CONFIG, 9)
     return rounded if rounded * METRES_PER_CONFIG == metres else metres / METRES_PER_CONFIG
 

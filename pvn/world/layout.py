@@ -1,4 +1,4 @@
-"""A field: which landmarks stand where, and which ground is water.
+"""A field: where its landmarks stand, and which ground is water.
 
 Field frame: origin at the south-west corner, x east, y north, metres; the field is 50 m x 50 m.
 """
@@ -21,13 +21,13 @@ from pvn.world.landmarks import (
 )
 
 FIELD_SIZE = 50.0
-MAX_LANDMARKS = 32  # the tracer keeps one bit for each in a 32-bit word
+MAX_LANDMARKS = 32  # the ray tracer keeps one bit for each in a 32-bit word
 MIN_SCALE, MAX_SCALE = 0.5, 3.0
 
 # LANI's rules for random layouts, in metres.
-EDGE_CLEARANCE = 4.5
-GAP = 3.0
-TRIES = 1000
+EDGE_CLEARANCE = 4.5  # between a landmark's centre and the fences
+GAP = 3.0  # between two landmarks' clearance circles
+TRIES = 1000  # places tried for each landmark
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Landmark:
             usual = LANDMARK_CLASSES[self.name].radius
             raise ValueError(
                 f"{self.name}: got radius {self.radius:g} m, expected {MIN_SCALE * usual:g} to {MAX_SCALE * usual:g} m "
-                f"({MIN_SCALE:g} to {MAX_SCALE:g} times its class's); a LANI file counts in units of 0.05 m"
+                f"({MIN_SCALE:g} to {MAX_SCALE:g} times its class's); LANI's files count in units of 0.05 m"
             )
 
     @property
@@ -94,7 +94,7 @@ class Layout:
         for i, one in enumerate(self.landmarks):
             for other in self.landmarks[:i]:
                 distance = math.hypot(one.x - other.x, one.y - other.y)
-                # A solid fills at most half of its clearance radius, so closer ones would interpenetrate.
+                # A landmark's solids fill at most half of its clearance radius; closer landmarks would interpenetrate.
                 needed = (one.radius + other.radius) / 2
                 if distance < needed:
                     raise ValueError(
@@ -114,7 +114,7 @@ class Layout:
 
 @numba.njit(cache=True)
 def _place(proposals, radii, gap):
-    """Places (N, 2) of discs: of each one's proposals (N, T, 2) the first that keeps `gap` from the earlier ones."""
+    """Places (N, 2) of discs: of each disc's proposals (N, T, 2), the first at least `gap` from the discs before it."""
     places = np.empty((len(radii), 2))
     for disc in range(len(radii)):
         is_free = False
@@ -136,11 +136,11 @@ def _place(proposals, radii, gap):
 def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> tuple[Landmark, ...]:
     edge = round(EDGE_CLEARANCE / METRES_PER_CONFIG)
     across = round(FIELD_SIZE / METRES_PER_CONFIG)
-    while True:  # a crowded draw starts over, with other classes
+    while True:  # if one finds no room, start over with other classes
         chosen = generator.choice(len(LANDMARK_NAMES), num_landmarks, replace=False)
         kinds = [LANDMARK_CLASSES[LANDMARK_NAMES[index]] for index in chosen]
         scales = generator.uniform(1.0, 1.3, num_landmarks)
-        # Whole or hundredth config units, so that a file read back is the same layout to the bit.
+        # Rounded to LANI's units or hundredths of them, so that a file is read back as the same layout to the bit.
         radii = METRES_PER_CONFIG * np.round([kind.radius / METRES_PER_CONFIG for kind in kinds] * scales, 2)
         proposals = generator.integers(edge, across - edge + 1, (num_landmarks, TRIES, 2)) * METRES_PER_CONFIG
         places = _place(proposals, radii, GAP)
@@ -157,7 +157,7 @@ def sample_layout(seed: int, num_landmarks: int | None = None) -> Layout:
     """A random field by LANI's rules: 6 to 13 landmarks of different classes and 1 to 3 lakes."""
     if num_landmarks is not None and not 0 <= num_landmarks <= 13:
         raise ValueError(
-            f"num_landmarks: got {num_landmarks}, expected 0 to 13; more do not fit with LANI's clearances"
+            f"num_landmarks: got {num_landmarks}, expected 0 to 13; LANI's clearances leave no room for more"
         )
     if seed < 0:
         raise ValueError(f"seed: got {seed}, expected 0 or more")

@@ -1,53 +1,57 @@
-"""Routes past landmarks, drawn as LANI's own generator drew the paths its instructions describe.
+"""Routes past landmarks, drawn as LANI's generator drew the paths its instructions describe; tours along them.
 
-A point mass walks from landmark to landmark with random steps, pushed away from landmarks and lakes, and leaves a
-point every two metres; routes that leave the field, cross themselves or hardly pass a landmark are thrown away.
+A point mass walks from landmark to landmark in random steps, is pushed away from landmarks and lakes, and leaves a
+point every two metres. Routes that leave the field, cross themselves or hardly come near a landmark are discarded.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from pvn.geometry import Points, distances_along
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import FIELD_SIZE, Layout, sample_layout
+from pvn.world.task import Demonstration, Task
+
+SPLIT_SHARE = 0.18
+"""Share of the legs of a tour that are told in two instructions."""
 
 # LANI's constants, in metres.
-STEP = 0.2
-NOISE = 0.2
-POINT_EVERY = 2.0
-REACHED = 1.0
-LEAST_LEG = 10.0
-LAKE_REACH = 6.0
+STEP = 0.2  # towards the next landmark
+NOISE = 0.2  # at most, in any direction, added to each step
+ROUTE_SPACING = 2.0  # between points of the finished route
+REACHED = 1.0  # a leg ends this close to its target
+MIN_LEG = 10.0  # between two landmarks visited one after the other
+LAKE_REACH = 6.0  # a shore pushes from this close
 LAKE_PUSH = 0.19
-CROSSING = 2.0
-PASSING = 2.0
+CROSSING = 2.0  # a route this close to an earlier part of itself crosses it
+PASSING = 2.0  # beyond a landmark's radius: route points this close pass it
 MAX_STEPS = 500
 NUM_LANDMARKS = 5
-NUM_NEAREST = 4
-
-Points = npt.NDArray[np.float64]
+NUM_NEAREST = 4  # the next landmark is one of this many
 
 
 @dataclass(frozen=True)
 class Route:
-    """A path through a field and the landmarks it calls at."""
+    """A path through a field and the landmarks it visits."""
 
     points: Points
     """Points (P, 2), field frame, metres, about two metres apart."""
     stops: tuple[int, ...]
     """Index in `points` at which each landmark is reached; the first is 0."""
     visited: tuple[int, ...]
-    """Places in the layout of the landmarks called at, in order."""
+    """Indices in the layout of the landmarks visited, in order."""
 
 
 def _next_landmark(generator: np.random.Generator, centres: Points, visited: list[int]) -> int | None:
     distance = np.hypot(*(centres - centres[visited[-1]]).T)
-    far_enough = [i for i in np.argsort(distance) if i not in visited and distance[i] >= LEAST_LEG]
+    far_enough = [i for i in np.argsort(distance) if i not in visited and distance[i] >= MIN_LEG]
     return int(generator.choice(far_enough[:NUM_NEAREST])) if far_enough else None
 
 
@@ -58,7 +62,7 @@ def _on_circle(generator: np.random.Generator, centre: Points, radius: float) ->
 
 @numba.njit(cache=True)
 def _walk(noise, start, target, centres, radii, shore):
-    """Steps (S, 2) from start to target; none if it is not reached in time or the way leaves the field."""
+    """Steps (S, 2) from start to target; none if the target is not reached in time or the walk leaves the field."""
     steps = np.empty((len(noise) + 1, 2))
     steps[0] = start
     for step in range(len(noise)):
@@ -92,9 +96,9 @@ def _walk(noise, start, target, centres, radii, shore):
 
 
 def _resampled(walk: Points) -> Points:
-    """The walk's points at every two metres travelled."""
-    travelled = np.r_[0.0, np.hypot(*np.diff(walk, axis=0).T).cumsum()]
-    keep = np.r_[True, np.floor(travelled[1:] / POINT_EVERY) > np.floor(travelled[:-1] / POINT_EVERY)]
+    """The walk's first point and the first one after every two metres travelled."""
+    travelled = distances_along(walk)
+    keep = np.r_[True, np.floor(travelled[1:] / ROUTE_SPACING) > np.floor(travelled[:-1] / ROUTE_SPACING)]
     return walk[keep]
 
 
@@ -131,14 +135,14 @@ def _try_route(generator: np.random.Generator, layout: Layout, shore: Points) ->
         stops.append(stops[-1] + len(points[-1]))
     route = np.concatenate(points)
     gaps = np.hypot(*(route[:, None] - centres[visited][None]).transpose(2, 0, 1))
-    is_boring = ((gaps < radii[visited] + PASSING).sum(axis=0)[1:] < 4).any()
-    if len(visited) < 2 or is_boring or _crosses_itself(route):
+    misses_a_landmark = ((gaps < radii[visited] + PASSING).sum(axis=0)[1:] < 4).any()
+    if len(visited) < 2 or misses_a_landmark or _crosses_itself(route):
         return None
     return Route(route, tuple(stops), tuple(visited))
 
 
 def sample_route(seed: int, layout: Layout, tries: int = 400) -> Route | None:
-    """A random route through the layout; None if it has no room for one, as happens with odd layouts."""
+    """A random route through the layout; None if none was found, as happens where landmarks leave little room."""
     if len(layout.landmarks) < 2:
         return None
     generator = np.random.default_rng(seed)
@@ -148,3 +152,54 @@ def sample_route(seed: int, layout: Layout, tries: int = 400) -> Route | None:
         if route is not None:
             return route
     return None
+
+
+def _heading(path: Points, index: int) -> float:
+    """Direction of the path around one of its points, radians."""
+    before, after = max(index - 2, 0), min(index + 2, len(path) - 1)
+    ahead = path[after] - path[before]
+    return math.atan2(ahead[1], ahead[0])
+
+
+def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
+    if layout is not None:
+        route = sample_route(seed, layout)
+        if route is None:
+            raise ValueError(
+                f"no route through this field: got {len(layout.landmarks)} landmarks, expected at least two that are "
+                "10 m apart with room to fly between them; add or move landmarks, or try another seed"
+            )
+        return layout, route
+    for attempt in itertools.count():  # until a field has room for a route
+        layout = sample_layout(seed + attempt * 1_000_000_007)
+        route = sample_route(seed, layout)
+        if route is not None:
+            return layout, route
+    raise AssertionError
+
+
+def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
+    """Demonstrations along one random route in a field (a random one by default), from landmark to landmark.
+
+    The paths are drawn by LANI's rules, and there are as many: people gave 4.7 instructions for the 4 legs of a route,
+    so about one leg in six is told in two parts. The sentences are as plain as can be ("go to the barrel").
+    """
+    layout, route = _layout_and_route(seed, layout)
+    generator = np.random.default_rng(seed)
+    demonstrations = []
+    for leg, landmark in enumerate(route.visited[1:]):
+        first, last = route.stops[leg], route.stops[leg + 1]
+        if first == last:  # two landmarks so close that the leg between them has no points
+            continue
+        noun = LANDMARK_CLASSES[layout.landmarks[landmark].name].noun
+        parts = [(first, last, f"go to the {noun}")]
+        if last - first >= 6 and generator.random() < SPLIT_SHARE:
+            half = (first + last) // 2
+            parts = [(first, half, f"fly toward the {noun}"), (half, last, f"go to the {noun}")]
+        for begin, end, instruction in parts:
+            # The drone still heads the way it was flying at the end of the previous instruction.
+            yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
+            x, y = route.points[begin].tolist()
+            task = Task(layout, (x, y, yaw), instruction)
+            demonstrations.append(Demonstration(task, route.points[begin : end + 1]))
+    return demonstrations

@@ -1,6 +1,6 @@
-"""Solids, the bricks every landmark is built from, and the table a tracer reads them from.
+"""Solids, the building blocks of landmarks, and the table in which the ray tracer finds them.
 
-Frame of a landmark: x is its front, y its left, z up, origin on the ground below its centre; metres.
+Landmark frame: x towards its front, y to its left, z up, origin on the ground below its centre; metres.
 Each constructor below returns one `Solid`; a landmark is a tuple of them.
 """
 
@@ -31,7 +31,7 @@ NUM_COLUMNS = 27
 
 @dataclass(frozen=True)
 class Solid:
-    """One convex brick of a landmark."""
+    """One convex building block of a landmark."""
 
     kind: Kind
     centre: Vector
@@ -45,13 +45,13 @@ class Solid:
     taper: float = 1.0
     """Frustum only: top radius over bottom radius, in [0, 1] or above."""
     pattern: Pattern = "plain"
-    """How `colour` and `second` share the surface: bands run along z, stripes along x, speckle is random."""
+    """How `colour` and `second` alternate: bands along z, stripes along x, speckles at random."""
     count: float = 4.0
     """Number of band or stripe pairs, or speckles across the solid."""
     second: str = "#000000"
     """Second colour of the pattern."""
     gloss: float = 0.0
-    """Share of mirrored sky and sun, 0 (chalk) to 1 (chrome)."""
+    """How much of sky and sun is mirrored, from 0 (chalk) to 1 (chrome)."""
 
     def painted(self, pattern: Pattern, second: str, count: float = 4.0, gloss: float | None = None) -> Solid:
         """The same solid with a pattern in a second colour."""
@@ -59,7 +59,7 @@ class Solid:
         return replace(self, pattern=pattern, second=second, count=count, gloss=gloss)
 
     def shiny(self, gloss: float) -> Solid:
-        """The same solid with a gloss."""
+        """The same solid with this gloss."""
         return replace(self, gloss=gloss)
 
 
@@ -97,7 +97,7 @@ def rod(start: Vector, end: Vector, radius: float, colour: str, top: float | Non
 
 
 def slab(start: Vector, end: Vector, width: float, thickness: float, colour: str) -> Solid:
-    """A flat bar from `start` to `end`: `width` across (kept level), `thickness` through."""
+    """A flat bar from `start` to `end`, `width` across (kept level) and `thickness` thick."""
     dx, dy, dz = (end[i] - start[i] for i in range(3))
     length = math.sqrt(dx * dx + dy * dy + dz * dz)
     pitch = -math.degrees(math.atan2(dz, math.hypot(dx, dy)))
@@ -107,7 +107,7 @@ def slab(start: Vector, end: Vector, width: float, thickness: float, colour: str
 
 
 def rotation(turn: Vector) -> npt.NDArray[np.float64]:
-    """Matrix (3, 3) taking the solid's own axes to the landmark frame."""
+    """Rotation (3, 3), solid's own axes to landmark frame."""
     roll, pitch, yaw = (math.radians(angle) for angle in turn)
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
@@ -124,7 +124,7 @@ def colour_rgb(colour: str) -> tuple[float, float, float]:
 
 
 def surface_points(solid: Solid, fineness: int = 24) -> npt.NDArray[np.float64]:
-    """Points (P, 3) on the solid's surface in the landmark frame, its extreme points nearly included."""
+    """Points (P, 3) on the solid's surface, landmark frame, which come close to its extreme points."""
     angle = np.linspace(0, 2 * math.pi, 2 * fineness, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     match solid.kind:
@@ -164,19 +164,19 @@ def solid_row(solid: Solid) -> npt.NDArray[np.float32]:
     row[SECOND : SECOND + 3] = colour_rgb(solid.second)
     row[GLOSS] = solid.gloss
     row[CENTRE : CENTRE + 3] = solid.centre
-    row[BOUND] = bound * 1.0001 + 1e-4  # float32 rounding must not cut the silhouette
+    row[BOUND] = bound * 1.0001 + 1e-4  # rounding to float32 must not clip the silhouette
     return row
 
 
 def solid_table(models: Sequence[Sequence[Solid]]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """All models' solids as one table (N, NUM_COLUMNS), and where each model starts in it (len + 1,)."""
+    """All models' solids in one table (N, NUM_COLUMNS), and the first row of each model in it (len + 1,)."""
     first = np.cumsum([0] + [len(model) for model in models]).astype(np.int32)
     rows = [solid_row(solid) for model in models for solid in model]
     return np.stack(rows), first
 
 
 def horizontal_extent(model: Sequence[Solid]) -> float:
-    """Largest distance of the model's surface from its vertical axis, metres."""
+    """How far the model's surface reaches from its vertical axis, metres."""
     return float(max(np.hypot(*surface_points(solid)[:, :2].T).max() for solid in model))
 
 
@@ -186,8 +186,8 @@ def top_height(model: Sequence[Solid]) -> float:
 
 
 def bounding_sphere(model: Sequence[Solid]) -> tuple[float, float]:
-    """Height of the centre above ground and radius of a sphere on the vertical axis around the model."""
+    """A sphere around the model with its centre on the vertical axis: height of the centre and radius, metres."""
     points = np.concatenate([surface_points(solid, 12) for solid in model])
     height = (points[:, 2].min() + points[:, 2].max()) / 2
     radius = np.linalg.norm(points - np.array([0, 0, height]), axis=-1).max()
-    return float(height), float(radius) * 1.015  # a circle of 24 points misses under 0.9%
+    return float(height), float(radius) * 1.015  # the circles of 24 points fall short by less than 0.9%

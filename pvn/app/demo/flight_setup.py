@@ -1,4 +1,4 @@
-"""What a visitor has chosen to fly: in which field, from where, told what, by whom; and the command that repeats it."""
+"""What a session is set up to fly: which field, from where, by which instruction and which pilot."""
 
 from __future__ import annotations
 
@@ -7,73 +7,84 @@ import math
 import shlex
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
+from pvn.geometry import Points
 from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
+from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Task
 
-Pilot = Literal["pvn", "gsmn", "chaplot", "oracle"]
-PILOTS: tuple[Pilot, ...] = get_args(Pilot)
-
-MOST_WORDS, MOST_LETTERS = 100, 1000
-MOST_PRESSES, PRESS_SECONDS = 8, 10.0
-LARGEST_SEED = 999_999
+DEFAULT_AGENT = "pvn"
+"""Flies first, and whenever `pvn fly` is given no --agent."""
+MAX_WORDS, MAX_CHARACTERS = 100, 1000
+MAX_REQUESTS, REQUEST_SECONDS = 8, 10.0
+MAX_FIELD_NUMBER = 999_999
 FIELD_FILE = "field.json"
 FENCE_CLEARANCE = 1.0
-"""Least metres between a landmark that is added or dragged and a fence."""
+"""Smallest distance, in metres, between a fence and a landmark that was added or dragged."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """A field and the segments that are flown in it."""
+class FieldChoice:
+    """A field to fly in, and its segments."""
 
     segments: tuple[Segment, ...]
-    options: tuple[str, ...]
-    """For each segment, the options of `pvn fly` that name it."""
+    fly_options: tuple[str, ...]
+    """For each segment, the options of `pvn fly` that select it."""
     title: str
-    seed: int | None
-    """Of a random field; None for a corpus's."""
+    number: int | None = None
+    """Of a random field; None for a field from a file or from a corpus."""
+    is_from_corpus: bool = False
 
 
 @functools.lru_cache(maxsize=64)
-def random_ground(seed: int) -> Ground:
-    """A random field and its five segments."""
-    if not 0 <= seed <= LARGEST_SEED:
-        raise ValueError(f"seed: got {seed}, expected 0 to {LARGEST_SEED}")
-    segments = tuple(sample_paragraph(seed))
-    options = tuple(f"--seed {seed} --segment {segment.place + 1}" for segment in segments)
-    return Ground(segments, options, f"field {seed}", seed)
+def random_field(number: int) -> FieldChoice:
+    """A random field and its five segments; the same number always gives the same field."""
+    if not 0 <= number <= MAX_FIELD_NUMBER:
+        raise ValueError(f"field: got {number}, expected 0 to {MAX_FIELD_NUMBER}")
+    segments = tuple(sample_paragraph(number))
+    options = tuple(f"--field {number} --segment {segment.place + 1}" for segment in segments)
+    return FieldChoice(segments, options, f"field {number}", number)
 
 
-def corpus_ground(corpus: Corpus, folder: str, name: str) -> tuple[Ground, int]:
-    """The field of a corpus segment with all its segments, and which of them was asked for."""
-    chosen = corpus.segment(name.strip())
+def file_field(path: Path) -> FieldChoice:
+    """The field of a LANI environment file, and the segments of a tour through it."""
+    segments = tuple(sample_paragraph(0, read_layout(path)))
+    options = tuple(f"--field {shlex.quote(str(path))} --segment {segment.place + 1}" for segment in segments)
+    return FieldChoice(segments, options, f"the field of {path.name}")
+
+
+def corpus_field(corpus: Corpus, folder: str, segment_id: str) -> tuple[FieldChoice, int]:
+    """The field of a corpus segment with all segments flown in it, and the index of the given one among them."""
+    chosen = corpus.segment(segment_id.strip())
     segments = tuple(segment for segment in corpus if segment.environment == chosen.environment)
     options = tuple(f"--corpus {shlex.quote(folder)} --segment {segment.id}" for segment in segments)
-    return Ground(segments, options, f"{corpus.name}, field {chosen.environment}", None), segments.index(chosen)
+    title = f"{corpus.name}, field {chosen.environment}"
+    return FieldChoice(segments, options, title, is_from_corpus=True), segments.index(chosen)
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """One flight to be."""
+class FlightSetup:
+    """Everything that determines a flight."""
 
-    ground: Ground
-    place: int
-    """Which of the ground's segments it starts as."""
+    field: FieldChoice
+    segment_index: int
+    """Which of the field's segments the flight starts from."""
     layout: Layout
-    """The field as the visitor has arranged it."""
+    """The field with the visitor's changes."""
     instruction: str
-    pilot: Pilot = "pvn"
+    pilot: str = DEFAULT_AGENT
+    """Name of the system that flies."""
 
     @property
     def segment(self) -> Segment:
-        """The segment whose start, and perhaps instruction and path, these are."""
-        return self.ground.segments[self.place]
+        """The segment whose start, and possibly instruction and demonstration, are flown."""
+        return self.field.segments[self.segment_index]
 
     @property
     def is_edited(self) -> bool:
@@ -81,110 +92,133 @@ class Choice:
         return self.layout is not self.segment.task.layout and self.layout != self.segment.task.layout
 
     @property
-    def has_goal(self) -> bool:
-        """Whether the demonstrated path is one for this: the segment's own words in the segment's own field."""
-        return not self.is_edited and self.instruction == _tidy(self.segment.task.instruction)
+    def _is_unchanged(self) -> bool:
+        """Whether field and instruction are the segment's own."""
+        return not self.is_edited and self.instruction == _single_spaced(self.segment.task.instruction)
+
+    @property
+    def demonstrated(self) -> Points | None:
+        """The segment's demonstrated path (P, 2), field frame; None once its field or its instruction is changed."""
+        return self.segment.demonstration.path if self._is_unchanged else None
 
     @property
     def task(self) -> Task:
         """What is flown."""
         task = self.segment.task
-        return task if self.has_goal else replace(task, layout=self.layout, instruction=self.instruction)
+        return task if self._is_unchanged else replace(task, layout=self.layout, instruction=self.instruction)
+
+    def unchanged(self) -> FlightSetup:
+        """The segment with its own field and instruction, flown by the same pilot."""
+        return segment_setup(self.field, self.segment_index, self.pilot)
 
     def check(self) -> None:
-        """Refuse what no pilot could fly."""
+        """Refuse what no pilot can fly."""
         words = tokenise(self.instruction)
         if not words:
             raise ValueError('Type an instruction first, such as "go to the well and stop in front of it".')
-        if len(words) > MOST_WORDS or len(self.instruction) > MOST_LETTERS:
+        if len(words) > MAX_WORDS or len(self.instruction) > MAX_CHARACTERS:
             raise ValueError(
-                f"That is too long: {len(words)} words, {len(self.instruction)} letters. Say it in at most "
-                f"{MOST_WORDS} words and {MOST_LETTERS} letters."
+                f"That is too long: {len(words)} words, {len(self.instruction)} characters. Use at most {MAX_WORDS} "
+                f"words and {MAX_CHARACTERS:,} characters."
             )
-        if self.pilot == "oracle" and not self.has_goal:
+        if self.pilot == "oracle" and self.demonstrated is None:
             raise ValueError(
-                "The oracle reads no instructions: it follows the demonstrated path of one of the field's segments. "
-                "Choose a segment as it is, or another pilot."
+                "The oracle does not read instructions: it follows the demonstrated path of a segment. Choose an "
+                "unchanged segment, or another pilot."
             )
 
-    def command(self) -> str:
-        """The command that repeats the flight exactly; for a field that was edited it names a file to download."""
-        pilot = "" if self.pilot == "pvn" else f" --pilot {self.pilot}"
-        words = "" if self.has_goal else f" {shlex.quote(self.instruction)}"
-        where = self.ground.options[self.place]
+    def command(self, agent: str | None = None, device: str = "cpu") -> str:
+        """The command that repeats the flight exactly; for an edited field it names the file to download.
+
+        agent: the value of --agent if it is not the pilot's name, such as the file of an agent's weights.
+        """
+        agent = self.pilot if agent is None else agent
+        parts = ["pvn fly"]
+        if not self._is_unchanged:
+            parts.append(shlex.quote(self.instruction))
         if self.is_edited:
-            where = f"--file {FIELD_FILE} --start " + " ".join(repr(float(part)) for part in self.task.start)
-        return f"pvn fly{words} {where}{pilot}"
+            parts.append(f"--field {FIELD_FILE} --start " + " ".join(repr(float(part)) for part in self.task.start))
+        else:
+            parts.append(self.field.fly_options[self.segment_index])
+        if agent != DEFAULT_AGENT:
+            parts.append(f"--agent {shlex.quote(agent)}")
+        if device != "cpu":
+            parts.append(f"--device {device}")
+        return " ".join(parts)
 
 
-def _tidy(text: str) -> str:
+def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def choose(ground: Ground, place: int, pilot: Pilot) -> Choice:
-    """A segment as it is in its corpus."""
-    task = ground.segments[place].task
-    return Choice(ground, place, task.layout, _tidy(task.instruction), pilot)
+def segment_setup(field: FieldChoice, segment_index: int, pilot: str = DEFAULT_AGENT) -> FlightSetup:
+    """A segment of a field, unchanged."""
+    task = field.segments[segment_index].task
+    return FlightSetup(field, segment_index, task.layout, _single_spaced(task.instruction), pilot)
 
 
-def retell(choice: Choice, text: str) -> Choice:
-    """The same with other words; far too many are cut, and refused later."""
-    return replace(choice, instruction=_tidy(text[: 2 * MOST_LETTERS]))
+def change_instruction(setup: FlightSetup, text: str) -> FlightSetup:
+    """The setup with another instruction. Very long text is cut, to a length that `check` still refuses."""
+    return replace(setup, instruction=_single_spaced(text[: 2 * MAX_CHARACTERS]))
 
 
-def _inside(value: float) -> float:
-    """The nearest coordinate (metres) where a landmark may stand."""
+def _inside_fences(value: float) -> float:
+    """The nearest coordinate (metres) at which a landmark may stand."""
     # Whole config units, so that the environment file that repeats the flight is read back as the same field.
     inside = min(max(value, FENCE_CLEARANCE), FIELD_SIZE - FENCE_CLEARANCE)
     return round(inside / METRES_PER_CONFIG) * METRES_PER_CONFIG
 
 
-def move_landmark(choice: Choice, index: int, x: float, y: float) -> Choice:
-    """The same with a landmark elsewhere, inside the fences (field frame, metres); a ValueError where others stand."""
-    marks = list(choice.layout.landmarks)
-    marks[index] = replace(marks[index], x=_inside(x), y=_inside(y))
-    return replace(choice, layout=Layout(tuple(marks), choice.layout.lake))
+def move_landmark(setup: FlightSetup, index: int, x: float, y: float) -> FlightSetup:
+    """The setup with a landmark moved to x, y (field frame, metres), or the nearest point inside the fences.
+
+    A ValueError if another landmark is in the way.
+    """
+    landmarks = list(setup.layout.landmarks)
+    landmarks[index] = replace(landmarks[index], x=_inside_fences(x), y=_inside_fences(y))
+    return replace(setup, layout=Layout(tuple(landmarks), setup.layout.lake))
 
 
-def remove_landmark(choice: Choice, index: int) -> Choice:
-    """The same with a landmark less."""
-    marks = choice.layout.landmarks
-    return replace(choice, layout=Layout((*marks[:index], *marks[index + 1 :]), choice.layout.lake))
+def remove_landmark(setup: FlightSetup, index: int) -> FlightSetup:
+    """The setup without one of its landmarks."""
+    landmarks = setup.layout.landmarks
+    return replace(setup, layout=Layout((*landmarks[:index], *landmarks[index + 1 :]), setup.layout.lake))
 
 
-def _places_ahead(start: Sequence[float]) -> list[tuple[float, float]]:
-    """Places from 8 m ahead of a pose outwards, field frame."""
+def _points_ahead(start: Sequence[float]) -> list[tuple[float, float]]:
+    """Points of the field (x, y), the nearest to 8 m ahead of a start pose first; field frame."""
     x, y, yaw = start
-    middle = (_inside(x + 8 * math.cos(yaw)), _inside(y + 8 * math.sin(yaw)))
-    places = [(_inside(east), _inside(north)) for east in range(3, 48) for north in range(3, 48)]
-    return sorted(places, key=lambda place: math.dist(place, middle))
+    ahead = (_inside_fences(x + 8 * math.cos(yaw)), _inside_fences(y + 8 * math.sin(yaw)))
+    points = [(_inside_fences(east), _inside_fences(north)) for east in range(3, 48) for north in range(3, 48)]
+    return sorted(points, key=lambda point: math.dist(point, ahead))
 
 
-def add_landmark(choice: Choice, name: str) -> Choice:
-    """The same with a landmark more, where there is room nearest to 8 m ahead of the start."""
-    kind = landmark_class(name)
-    for x, y in _places_ahead(choice.segment.task.start):
+def add_landmark(setup: FlightSetup, name: str) -> FlightSetup:
+    """The setup with another landmark, at the free point nearest to 8 m ahead of the start."""
+    kind, start = landmark_class(name), setup.segment.task.start
+    for x, y in _points_ahead(start):
         is_free = all(
-            math.dist((x, y), (mark.x, mark.y)) > kind.radius + mark.radius for mark in choice.layout.landmarks
+            math.dist((x, y), (landmark.x, landmark.y)) > kind.radius + landmark.radius
+            for landmark in setup.layout.landmarks
         )
-        if is_free and math.dist((x, y), choice.segment.task.start[:2]) > kind.radius:
-            mark = Landmark(name, x, y, kind.radius)
-            return replace(choice, layout=Layout((*choice.layout.landmarks, mark), choice.layout.lake))
+        if is_free and math.dist((x, y), start[:2]) > kind.radius:
+            landmark = Landmark(name, x, y, kind.radius)
+            return replace(setup, layout=Layout((*setup.layout.landmarks, landmark), setup.layout.lake))
     raise ValueError(f"There is no room left for the {kind.noun}; remove something first.")
 
 
-@dataclass
-class Presses:
-    """How often a visitor has asked for something lately."""
+class RateLimit:
+    """Limits how often one visitor may ask for something."""
 
-    times: deque[float] = field(default_factory=deque)
+    def __init__(self) -> None:
+        self._times: deque[float] = deque()
 
     def check(self, now: float) -> None:
-        """Count one more, at `now` (seconds), or refuse it."""
-        while self.times and now - self.times[0] > PRESS_SECONDS:
-            self.times.popleft()
-        if len(self.times) >= MOST_PRESSES:
+        """Count one more request, at `now` (seconds), or refuse it."""
+        while self._times and now - self._times[0] > REQUEST_SECONDS:
+            self._times.popleft()
+        if len(self._times) >= MAX_REQUESTS:
             raise ValueError(
-                f"That was {MOST_PRESSES} requests in {PRESS_SECONDS:.0f} seconds; wait a moment, then go on."
+                f"That was {MAX_REQUESTS} requests within {REQUEST_SECONDS:.0f} seconds; wait a moment, then try again."
             )
-        self.times.append(now)
+        self._times.append(now)

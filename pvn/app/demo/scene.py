@@ -1,4 +1,4 @@
-"""The field in 3D as one visitor sees it; field frame throughout, x east, y north, z up, metres."""
+"""The field in 3D on the page of one visitor; field frame throughout: x east, y north, z up, metres."""
 
 from __future__ import annotations
 
@@ -13,31 +13,39 @@ import torch
 import viser
 from viser.transforms import SO3
 
-from pvn.app.demo.flight_setup import Choice
+from pvn.app.demo.flight_setup import FlightSetup
 from pvn.app.demo.gltf import to_glb
-from pvn.app.demo.pictures import GROUND_MARGIN, HEAT_PX, Bytes, ground_picture
+from pvn.app.demo.pictures import GROUND_MARGIN, MAP_PX, ground_picture
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
+from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.viz import palette
+from pvn.viz.field_views import EXTENT, Bytes
 from pvn.viz.flight_record import Floats
 from pvn.viz.meshes import class_mesh, drone_mesh, fence_mesh
-from pvn.viz.paper_figures import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import SUCCESS_M
 
-View = Literal["free", "follow the drone", "from above"]
+CameraMode = Literal["free", "follow the drone", "from above"]
 
 MIDDLE = FIELD_SIZE / 2
 SKY = (184, 214, 240)
-MEADOW, BEYOND = (117, 127, 69), 1200.0
-"""Colour and extent (metres) of the ground where no picture of it reaches."""
-FLOWN, DEMONSTRATED, GOAL, START = (30, 110, 255), (255, 255, 255), (255, 196, 0), (240, 228, 66)
+MEADOW_COLOUR, MEADOW_SIZE = (117, 127, 69), 1200.0
+"""Colour and side (metres) of the plain ground around the picture of the field."""
+FLOWN, DEMONSTRATED, GOAL, START, OUTLINE = map(
+    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.OUTLINE)
+)
+LINE_WIDTH, OUTLINE_WIDTH = 0.14, 0.2
+NO_POINTS = np.zeros((0, 2))
+CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 65)) for trig in (np.cos, np.sin)], -1)
+"""Points (65, 2) of a circle of radius 1, metres."""
 FACING_UP = SO3.from_x_radians(math.pi).wxyz
-"""viser's pictures stand as a camera's do, y down; turned so, north is up and they face the sky."""
-PATH_HEIGHT, HEAT_HEIGHT, MARK_HEIGHT = 0.35, 0.06, 0.12
+"""viser's pictures have y down, as a camera's do; this rotation lays them on the ground with north up."""
+PATH_HEIGHT, PREDICTIONS_HEIGHT, RING_HEIGHT = 0.35, 0.06, 0.12
+"""Above the ground; different, so that what lies over another thing does not flicker."""
 BEHIND, ABOVE, AHEAD = 9.0, 4.5, 5.0
-"""Where the following camera is, and where it looks, seen from the drone."""
+"""The camera that follows the drone is this far behind and above it, and looks at a point this far ahead."""
 
 
 @functools.cache
@@ -56,24 +64,20 @@ def _fence_glb() -> bytes:
     return to_glb(fence_mesh(), is_two_sided=True)
 
 
-def _segments(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.float32]:
-    """Lines (P - 1, 2, 3) through points (P, 2), at a height above the ground."""
+def _lines_through(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.float32]:
+    """Lines (P - 1, 2, 3) through points (P, 2), at a height above the ground; none through a single point."""
     raised = np.concatenate([points, np.full((len(points), 1), height)], 1).astype(np.float32)
     return np.stack([raised[:-1], raised[1:]], 1)
 
 
-def _yaw(angle: float) -> npt.NDArray[Any]:
-    return SO3.from_z_radians(angle).wxyz
-
-
-def furnish(server: viser.ViserServer) -> None:
-    """What is the same for everybody: sky, the meadow beyond, fences, light."""
+def add_surroundings(server: viser.ViserServer) -> None:
+    """Add what is the same for all visitors: sky, the meadow around the field, fences, light."""
     scene = server.scene
     scene.set_background_image(np.full((8, 8, 3), SKY, np.uint8))
     scene.configure_fog(120.0, 600.0, color=SKY)
     scene.world_axes.visible = False
     scene.add_image(
-        "/meadow", np.full((8, 8, 3), MEADOW, np.uint8), BEYOND, BEYOND, format="png",
+        "/meadow", np.full((8, 8, 3), MEADOW_COLOUR, np.uint8), MEADOW_SIZE, MEADOW_SIZE, format="png",
         cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, -0.1),
     )  # fmt: skip
     scene.configure_default_lights(False)
@@ -84,24 +88,24 @@ def furnish(server: viser.ViserServer) -> None:
     scene.add_glb("/fences", _fence_glb(), cast_shadow=False)
 
 
-class Stage:
-    """The scene of one visitor."""
+class FieldView3D:
+    """The 3D view of one visitor: field, drone, paths and predictions."""
 
     def __init__(self, client: viser.ClientHandle) -> None:
         self._client = client
         self._scene = client.scene
         self.on_drag: Callable[[int, float, float], None] = lambda index, x, y: None
-        """Is told to which place (x, y) the landmark of an index was dragged."""
-        self._marks: list[viser.SceneNodeHandle] = []
+        """Called with the index of a landmark and the point (x, y) to which it was dragged."""
+        self._landmarks: list[viser.SceneNodeHandle] = []
         self._labels: list[viser.LabelHandle] = []
         self._has_names = True
-        self._view: View = "free"
+        self._camera_mode: CameraMode = "free"
         self._pose: Floats = np.zeros(6, np.float32)
         self._drone = self._scene.add_frame("/drone", show_axes=False)
         self._scene.add_glb("/drone/body", _drone_glb())
         camera = Camera()
         tilt = rotation_body_camera(camera).numpy()
-        self._camera = self._scene.add_camera_frustum(
+        self._frustum = self._scene.add_camera_frustum(
             "/drone/camera",
             fov=2 * math.atan(camera.height / 2 / camera.focal_px),
             aspect=camera.width / camera.height,
@@ -111,18 +115,17 @@ class Stage:
             wxyz=SO3.from_matrix(tilt).wxyz,
             cast_shadow=False,
         )
-        clear = np.zeros((HEAT_PX, HEAT_PX, 4), np.uint8)
-        across = REACH[1] - REACH[0]
-        self._heat = self._scene.add_image(
-            "/heat", clear, across, across, format="png", cast_shadow=False, receive_shadow=False,
-            wxyz=FACING_UP, position=(MIDDLE, MIDDLE, HEAT_HEIGHT), visible=False,
+        transparent = np.zeros((MAP_PX, MAP_PX, 4), np.uint8)
+        self._predictions = self._scene.add_image(
+            "/predictions", transparent, EXTENT, EXTENT, format="png", cast_shadow=False, receive_shadow=False,
+            wxyz=FACING_UP, position=(MIDDLE, MIDDLE, PREDICTIONS_HEIGHT), visible=False,
         )  # fmt: skip
-        self._path: viser.LineSegmentsHandle | None = None
-        stem = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, SimulatorConfig().altitude]]], np.float32)
-        self._stem = self._scene.add_line_segments("/stem", stem, colors=FLOWN, thickness=0.05)
+        self._lines: dict[str, viser.LineSegmentsHandle] = {}
+        plumb_line = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, SimulatorConfig().altitude]]], np.float32)
+        self._plumb_line = self._scene.add_line_segments("/plumb_line", plumb_line, colors=FLOWN, thickness=0.05)
 
     def show_field(self, layout: Layout) -> None:
-        """Ground and landmarks of a field; the landmarks can be dragged."""
+        """Show the ground and the landmarks of a field; the landmarks can be dragged."""
         across = FIELD_SIZE + 2 * GROUND_MARGIN
         ground = ground_picture(layout)
         with self._client.atomic():
@@ -130,88 +133,100 @@ class Stage:
                 "/ground", ground, across, across, format="jpeg", jpeg_quality=85,
                 cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
             )  # fmt: skip
-            for handle in self._marks:  # their names go with them
+            for handle in self._landmarks:  # this removes their names, too
                 handle.remove()
-            self._marks, self._labels = [], []
-            for index, mark in enumerate(layout.landmarks):
-                self._add_landmark(index, mark)
+            self._landmarks, self._labels = [], []
+            for index, landmark in enumerate(layout.landmarks):
+                self._add_landmark(index, landmark)
 
-    def _add_landmark(self, index: int, mark: Landmark) -> None:
+    def _add_landmark(self, index: int, landmark: Landmark) -> None:
         node = self._scene.add_glb(
             f"/landmarks/{index}",
-            landmark_glb(mark.name),
-            scale=mark.scale,
-            wxyz=_yaw(mark.yaw),
-            position=(mark.x, mark.y, 0.0),
+            landmark_glb(landmark.name),
+            scale=landmark.scale,
+            wxyz=SO3.from_z_radians(landmark.yaw).wxyz,
+            position=(landmark.x, landmark.y, 0.0),
         )
-        kind = LANDMARK_CLASSES[mark.name]
-        top = mark.scale * float(class_mesh(mark.name).corners[:, 2].max())
+        kind = LANDMARK_CLASSES[landmark.name]
+        top = landmark.scale * float(class_mesh(landmark.name).corners[:, 2].max())
         label = self._scene.add_label(
             f"/landmarks/{index}/name",
             kind.noun,
-            position=(0.0, 0.0, top + 0.25),  # viser scales a landmark's mesh, and not what hangs on it
+            position=(0.0, 0.0, top + 0.25),  # viser scales the mesh of a node, but not its children
             font_screen_scale=0.85,
             visible=self._has_names,
             anchor="bottom-center",
         )
-        self._marks.append(node)
+        self._landmarks.append(node)
         self._labels.append(label)
-        held: dict[str, npt.NDArray[np.float64]] = {}
+        grabbed: dict[str, npt.NDArray[np.float64]] = {}
 
         @node.on_drag("left")
         async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
             if event.phase == "start":
-                held["offset"] = np.array([*event.start_position]) - node.position
-                held["before"] = node.position.copy()
-            if "offset" not in held:
+                grabbed["offset"] = np.array([*event.start_position]) - node.position
+                grabbed["before"] = node.position.copy()
+            if "offset" not in grabbed:
                 return
-            # The pointer's ray, where it is as high as the point that was grabbed.
+            # The point of the pointer's ray that is as high as the point that was grabbed.
             eye = event.client.camera.position
             along = np.array(event.end_position) - eye
-            reach = (held["offset"][2] - eye[2]) / along[2] if abs(along[2]) > 1e-6 else -1.0
+            reach = (grabbed["offset"][2] - eye[2]) / along[2] if abs(along[2]) > 1e-6 else -1.0
             if reach > 0:
-                place = (eye + reach * along - held["offset"])[:2].clip(0.5, FIELD_SIZE - 0.5)
+                place = (eye + reach * along - grabbed["offset"])[:2].clip(0.5, FIELD_SIZE - 0.5)
                 node.position = (float(place[0]), float(place[1]), 0.0)
             if event.phase == "end":
                 x, y = float(node.position[0]), float(node.position[1])
-                node.position = held.pop("before")
-                held.clear()
+                node.position = grabbed.pop("before")
+                grabbed.clear()
                 self.on_drag(index, x, y)
 
     def show_names(self, is_shown: bool) -> None:
-        """Show or hide what the landmarks are called."""
+        """Show or hide the names of the landmarks."""
         self._has_names = is_shown
         for label in self._labels:
             label.visible = is_shown
 
-    def show_task(self, choice: Choice) -> None:
-        """The start, and, where there is one, the demonstrated path and the goal region."""
-        self.show_heat(None)
-        self.show_path(np.zeros((0, 2), np.float32))
-        x, y, yaw = choice.task.start
+    def show_setup(self, setup: FlightSetup) -> None:
+        """Show the start and, if there is one, the demonstrated path with its goal; nothing is flown yet."""
+        self.show_predictions(None)
+        self.show_path(NO_POINTS)
+        x, y, yaw = setup.task.start
         self.show_pose(np.array([x, y, SimulatorConfig().altitude, 0.0, 0.0, yaw], np.float32))
-        path = choice.task.path
-        angle = np.linspace(0, 2 * math.pi, 65)
-        ring = np.stack([np.cos(angle), np.sin(angle)], -1)
-        self._add_lines("/demonstration", _segments(path, PATH_HEIGHT)[::2], DEMONSTRATED, choice.has_goal)
-        self._add_lines("/goal", _segments(ring * SUCCESS_M + path[-1], MARK_HEIGHT), GOAL, choice.has_goal)
-        self._add_lines("/goal_point", _segments(ring * 0.5 + path[-1], MARK_HEIGHT), GOAL, choice.has_goal)
-        self._add_lines("/start", _segments(ring * 0.8 + np.array([x, y]), MARK_HEIGHT), START, True)
+        path = NO_POINTS if setup.demonstrated is None else setup.demonstrated
+        goal = path[-1:]
+        self._show_lines("/start", _lines_through(np.array([x, y]) + 0.8 * CIRCLE, RING_HEIGHT), START)
+        self._show_lines("/demonstration", _lines_through(path, PATH_HEIGHT)[::2], DEMONSTRATED)
+        for name, radius in (("/goal", SUCCESS_M), ("/goal_point", 0.5)):
+            ring = goal + radius * CIRCLE if len(goal) else NO_POINTS
+            self._show_lines(name, _lines_through(ring, RING_HEIGHT), GOAL)
 
-    def _add_lines(
-        self, name: str, points: npt.NDArray[np.float32], colour: tuple[int, int, int], is_shown: bool
-    ) -> viser.LineSegmentsHandle:
-        return self._scene.add_line_segments(name, points, colors=colour, thickness=0.14, visible=is_shown)
+    def _show_lines(self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int]) -> None:
+        """Show lines (N, 2, 3), with an outline, in place of those that were shown under this name."""
+        self._show_plain_lines(name, lines, colour, LINE_WIDTH)
+        below = lines - np.array([0.0, 0.0, 0.04], np.float32)
+        self._show_plain_lines(f"{name}_outline", below, OUTLINE, OUTLINE_WIDTH)
+
+    def _show_plain_lines(
+        self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int], width: float
+    ) -> None:
+        handle = self._lines.get(name)
+        if handle is None and len(lines):
+            self._lines[name] = self._scene.add_line_segments(name, lines, colors=colour, thickness=width)
+        elif handle is not None:
+            handle.visible = len(lines) > 0
+            if len(lines):
+                handle.points = lines
 
     def show_pose(self, pose_world: Floats) -> None:
-        """Put the drone at a pose (6,), and the camera that follows it behind it."""
+        """Move the drone to a pose (6,), and the camera with it if it follows."""
         self._pose = pose_world
-        turn = rotation_world_body(torch.from_numpy(np.asarray(pose_world[None, 3:], np.float64)))[0].numpy()
+        rotation = rotation_world_body(torch.from_numpy(np.asarray(pose_world[None, 3:], np.float64)))[0].numpy()
         with self._client.atomic():
             self._drone.position = pose_world[:3]
-            self._stem.position = (float(pose_world[0]), float(pose_world[1]), 0.0)
-            self._drone.wxyz = SO3.from_matrix(turn).wxyz
-            if self._view == "follow the drone":
+            self._plumb_line.position = (float(pose_world[0]), float(pose_world[1]), 0.0)
+            self._drone.wxyz = SO3.from_matrix(rotation).wxyz
+            if self._camera_mode == "follow the drone":
                 self._follow()
 
     def _follow(self) -> None:
@@ -228,12 +243,12 @@ class Stage:
         camera.position = position
         camera.look_at = target
 
-    def show_view(self, view: View) -> None:
-        """Change cameras."""
-        self._view = view
+    def show_camera(self, mode: CameraMode) -> None:
+        """Look at the field from another place."""
+        self._camera_mode = mode
         middle = np.array([MIDDLE, MIDDLE, 0.0])
         with self._client.atomic():
-            match view:
+            match mode:
                 case "follow the drone":
                     self._follow()
                 case "from above":
@@ -242,21 +257,15 @@ class Stage:
                     self._look(middle + np.array([-7.0, -40.0, 27.0]), middle - np.array([0.0, 3.0, 0.0]))
 
     def show_image(self, image: Bytes) -> None:
-        """What the drone sees (H, W, 3), in its frustum."""
-        self._camera.image = image
+        """Show what the drone sees (H, W, 3), in its frustum."""
+        self._frustum.image = image
 
-    def show_path(self, points: Floats) -> None:
-        """The flown path (P, 2), on the ground, where it can be compared with what was demonstrated and expected."""
-        lines = _segments(points, PATH_HEIGHT) if len(points) > 1 else np.zeros((0, 2, 3), np.float32)
-        if self._path is None or not len(lines):
-            placed = lines if len(lines) else np.zeros((1, 2, 3), np.float32)
-            self._path = self._add_lines("/flown", placed, FLOWN, bool(len(lines)))
-        else:
-            self._path.points = lines
-            self._path.visible = True
+    def show_path(self, points: npt.NDArray[Any]) -> None:
+        """Show the flown path (P, 2), on the ground, beside the demonstrated and the predicted one."""
+        self._show_lines("/flown", _lines_through(points, PATH_HEIGHT), FLOWN)
 
-    def show_heat(self, picture: Bytes | None) -> None:
-        """Both distributions (H, W, 4) on the ground, or nothing."""
+    def show_predictions(self, picture: Bytes | None) -> None:
+        """Show both predicted distributions (H, W, 4) on the ground; None hides them."""
         if picture is not None:
-            self._heat.image = picture
-        self._heat.visible = picture is not None
+            self._predictions.image = picture
+        self._predictions.visible = picture is not None

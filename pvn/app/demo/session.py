@@ -1,4 +1,4 @@
-"""One visitor: choosing, flying and replaying; what there is to see goes to a view, which knows of nothing else."""
+"""The session of one visitor: setting up, flying and replaying flights, and the display on which all of it is shown."""
 
 from __future__ import annotations
 
@@ -18,374 +18,374 @@ import numpy as np
 
 from pvn.app.demo.flight_setup import (
     FIELD_FILE,
-    Choice,
-    Ground,
-    Pilot,
-    Presses,
+    FieldChoice,
+    FlightSetup,
+    RateLimit,
     add_landmark,
-    choose,
-    corpus_ground,
+    change_instruction,
+    corpus_field,
     move_landmark,
-    random_ground,
+    random_field,
     remove_landmark,
-    retell,
+    segment_setup,
 )
-from pvn.app.demo.pictures import HEAT_PX
-from pvn.app.demo.shown_flight import Flight, Shown, between, describe
+from pvn.app.demo.pictures import MAP_PX
+from pvn.app.demo.shown_flight import ShownFlight, ShownStep, interpolate_pose, outcome_sentence
 from pvn.corpus.segments import Corpus
-from pvn.evaluation.systems import System
+from pvn.evaluation.pilots import Pilot
+from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_files import write_flight
 from pvn.viz.flight_record import Floats, Moment, fly_and_record
-from pvn.viz.map_pictures import picture_of_field
 from pvn.world.lani import write_layout
 
 LOG = logging.getLogger(__name__)
 
-State = Literal["choosing", "flying", "replaying", "gone"]
+State = Literal["choosing", "flying", "replaying", "closed"]
 FRAME_SECONDS = 0.07
-"""Between two places of the drone on its way from one step to the next."""
+"""Between two positions of the drone on its way from one step to the next."""
 
 
 @dataclass(frozen=True)
-class House:
-    """What all visitors share."""
+class SharedState:
+    """What all sessions share."""
 
-    systems: Mapping[Pilot, System]
-    pool: Executor
-    """Where flights are flown."""
+    pilots: Mapping[str, Pilot]
+    """By the names under which they are offered."""
+    flight_threads: Executor
+    """Where flights and replays run."""
     corpus: Corpus | None = None
     corpus_folder: str = ""
     device: str = "cpu"
-    options: Mapping[Pilot, str] = field(default_factory=dict)
-    """What to add to `pvn fly` where a pilot is not the package's, or flies elsewhere than on the CPU."""
+    agent_files: Mapping[str, Path] = field(default_factory=dict)
+    """Weights of the pilots that are not the package's, for the command that repeats a flight."""
     drawing: threading.Lock = field(default_factory=threading.Lock)
     """Held while a file is written: figures are drawn one at a time."""
 
 
-class View(Protocol):
-    """What a visitor sees."""
+class Display(Protocol):
+    """Where a session is shown: the page, or a stand-in for it."""
 
-    def show_choice(self, choice: Choice) -> None:
-        """The field, who flies, the segments to choose from, the instruction."""
+    def show_setup(self, setup: FlightSetup) -> None:
+        """Show the field, the menus and the instruction."""
 
-    def show_menus(self, choice: Choice) -> None:
-        """Who flies, and which segment; nothing else of the page changes."""
+    def show_menus(self, setup: FlightSetup) -> None:
+        """Show pilot and segment in their menus, and leave the rest as it is."""
 
-    def show_state(self, state: State, num_steps: int) -> None:
-        """What can be done now; num_steps is how many there are to replay."""
+    def show_state(self, state: State, num_positions: int) -> None:
+        """Show what can be done now; num_positions is how many there are to replay."""
 
-    def show_step(self, shown: Shown, moves_slider: bool = True) -> None:
-        """A step of the flight; one that the slider asked for must not move it, as it may be elsewhere by now."""
+    def show_step(self, shown: ShownStep, moves_slider: bool = True) -> None:
+        """Show a step of the flight. If the slider asked for it, leave the slider alone: it may have moved on."""
 
     def move_drone(self, pose_world: Floats) -> None:
-        """Put the drone at a pose (6,), field frame, between two steps."""
+        """Move the drone to a pose (6,), field frame, between two steps."""
 
-    def say(self, text: str) -> None:
-        """A line about what happens."""
+    def show_status(self, text: str) -> None:
+        """Show a line about what is going on, Markdown."""
 
-    def warn(self, text: str) -> None:
-        """A line about what cannot be done, and what can."""
+    def show_warning(self, text: str) -> None:
+        """Show a line about what cannot be done, and what to do instead, plain text."""
 
-    def share(self, command: str, is_edited: bool) -> None:
-        """The command that repeats the flight."""
+    def show_command(self, command: str, needs_file: bool) -> None:
+        """Show the command that repeats the flight; with needs_file, after downloading the field."""
 
     def send_file(self, name: str, content: bytes) -> None:
-        """A file to keep."""
+        """Send a file to download."""
 
 
-class Visitor:
-    """The state of one visitor. Methods are called from any thread, and return at once."""
+class Session:
+    """The state of one visitor. Methods may be called from any thread, and return at once."""
 
-    def __init__(self, view: View, house: House, seed: int) -> None:
-        self._view, self._house = view, house
+    def __init__(self, display: Display, shared: SharedState, first_field: FieldChoice) -> None:
+        self._display, self._shared = display, shared
         self._lock = threading.RLock()
-        self._presses = Presses()
-        # What is asked for is done in this order, and never in a thread that others wait for.
-        self._acts = ThreadPoolExecutor(1, thread_name_prefix="visitor")
-        self._wanted: int | None = None
-        self._told: str | None = None
-        self._flight: Flight | None = None
+        self._rate_limit = RateLimit()
+        # A thread of its own runs the visitor's requests in order, so that nobody else waits for them.
+        self._requests = ThreadPoolExecutor(1, thread_name_prefix="session")
+        self._requested_step: int | None = None
+        self._next_instruction: str | None = None
+        self._flight: ShownFlight | None = None
         self.state: State = "choosing"
         self._speed = 2.0
-        self.choice = choose(random_ground(seed), 0, "pvn")
-        view.show_choice(self.choice)
-        view.show_state(self.state, 0)
-        self._introduce()
+        self.setup = segment_setup(first_field, 0)
+        self._show_setup(self.setup)
 
-    def _share(self, choice: Choice) -> None:
-        self._view.share(choice.command() + self._house.options.get(choice.pilot, ""), choice.is_edited)
-
-    def _introduce(self) -> None:
-        self._share(self.choice)
-        if self.choice.is_edited:
-            self._view.say("Your own arrangement: type what to do there, and press Fly.")
+    def _show_setup(self, setup: FlightSetup) -> None:
+        self._display.show_setup(setup)
+        self._display.show_state("choosing", 0)
+        self._show_command(setup)
+        if setup.is_edited:
+            self._display.show_status("You have rearranged this field. Type an instruction and press Fly.")
         else:
-            self._view.say(f"This is {self.choice.ground.title}. Press Fly, or type something else to do first.")
+            self._display.show_status(f"This is {setup.field.title}. Press Fly, or type your own instruction first.")
 
-    def _attempt(self, act: Callable[[], None]) -> None:
-        """Do what a visitor asks for, after all that was asked for before."""
+    def _show_command(self, setup: FlightSetup) -> None:
+        agent_file = self._shared.agent_files.get(setup.pilot)
+        agent = None if agent_file is None else str(agent_file)
+        self._display.show_command(setup.command(agent, self._shared.device), setup.is_edited)
+
+    def _request(self, action: Callable[[], None]) -> None:
+        """Queue what the visitor asks for, after everything asked for before."""
         try:
             with self._lock:
-                if self.state == "gone":
+                if self.state == "closed":
                     return
-                self._presses.check(time.monotonic())
-                self._acts.submit(self._act, act)
+                self._rate_limit.check(time.monotonic())
+                self._requests.submit(self._run_request, action)
         except ValueError as error:
             self._refuse(error)
 
     def _refuse(self, error: Exception) -> None:
-        """Say what cannot be done; a menu that was to do it goes back to what is flown."""
+        """Say why a request is refused; a menu that made it returns to what is set up."""
         with self._lock:
-            self._view.show_menus(self.choice)
-        self._view.warn(str(error))
+            self._display.show_menus(self.setup)
+        self._display.show_warning(str(error))
 
-    def _act(self, act: Callable[[], None]) -> None:
-        """Do it, unless it cannot be done, which is said."""
+    def _run_request(self, action: Callable[[], None]) -> None:
+        """Do what was asked for, or say why not."""
         try:
             if self.state == "flying":
-                raise ValueError("The drone is flying; press Stop first, or wait until it has landed.")
-            act()
+                raise ValueError("The drone is flying; press Stop, or wait until the flight has ended.")
+            action()
         except (ValueError, OSError) as error:
             self._refuse(error)
         except Exception as error:
             LOG.exception("a visitor's request failed")
-            self._view.warn(f"That failed here ({type(error).__name__}: {error}); try something else.")
+            self._display.show_warning(f"That failed ({type(error).__name__}: {error}); try something else.")
 
-    def _set(self, choice: Choice) -> None:
-        """Another flight to be; what was flown is forgotten."""
+    def _change_setup(self, setup: FlightSetup) -> None:
+        """Set up another flight; the last one is discarded."""
         with self._lock:
-            if self.state in ("gone", "flying"):
+            if self.state in ("closed", "flying"):
                 return
-            self._drop_flight()
-            self.state, self.choice = "choosing", choice
-        self._view.show_choice(choice)
-        self._view.show_state("choosing", 0)
-        self._introduce()
+            self._discard_flight()
+            self.state, self.setup = "choosing", setup
+        self._show_setup(setup)
 
-    def _drop_flight(self) -> None:
+    def _discard_flight(self) -> None:
         if self._flight is not None:
-            self._flight.is_cut.set()
+            self._flight.interrupted.set()
         self._flight = None
 
-    def go_to_seed(self, seed: int) -> None:
-        """Another random field."""
-        self._attempt(lambda: self._enter(lambda: (random_ground(seed), 0)))
+    def go_to_field(self, number: int) -> None:
+        """Set up the first segment of a random field."""
+        self._request(lambda: self._change_field(lambda: (random_field(number), 0)))
 
-    def go_to_segment(self, name: str) -> None:
-        """The field of a segment of the corpus; of any segment where no name is given."""
-        corpus = self._house.corpus
+    def go_to_segment(self, segment_id: str) -> None:
+        """Set up a segment of the corpus; a random one if the id is empty."""
+        corpus = self._shared.corpus
         if corpus is not None:
-            name = name[:40] or random.choice(list(corpus)).id
-            self._attempt(lambda: self._enter(lambda: corpus_ground(corpus, self._house.corpus_folder, name)))
+            wanted = segment_id[:40] or random.choice(list(corpus)).id
+            self._request(lambda: self._change_field(lambda: corpus_field(corpus, self._shared.corpus_folder, wanted)))
 
-    def _enter(self, find: Callable[[], tuple[Ground, int]]) -> None:
-        self._view.say("Making the field …")
-        ground, place = find()
-        self._set(choose(ground, place, self.choice.pilot))
+    def _change_field(self, find: Callable[[], tuple[FieldChoice, int]]) -> None:
+        self._display.show_status("Loading the field …")
+        chosen, segment_index = find()
+        self._change_setup(segment_setup(chosen, segment_index, self.setup.pilot))
 
-    def pick(self, place: int) -> None:
-        """Another segment of the same field, which is put back as it was."""
-        self._attempt(lambda: self._set(choose(self.choice.ground, place, self.choice.pilot)))
+    def choose_segment(self, index: int) -> None:
+        """Set up another segment of the same field, without the visitor's changes."""
+        self._request(lambda: self._change_setup(segment_setup(self.setup.field, index, self.setup.pilot)))
 
-    def pick_pilot(self, pilot: Pilot) -> None:
-        """Another pilot."""
-        self._attempt(lambda: self._set(replace(self.choice, pilot=pilot)))
+    def choose_pilot(self, name: str) -> None:
+        """Set up another pilot."""
+        self._request(lambda: self._change_setup(replace(self.setup, pilot=name)))
 
     def set_speed(self, speed: float) -> None:
-        """How many times faster than the clock a flight is shown; 0 for as fast as it goes."""
+        """Show flights this many times faster than real time; 0 for as fast as possible."""
         self._speed = speed
 
-    def restore(self) -> None:
-        """The field as it was before it was edited."""
-        self._attempt(lambda: self._set(choose(self.choice.ground, self.choice.place, self.choice.pilot)))
+    def restore_field(self) -> None:
+        """Undo all changes to the field and the instruction."""
+        self._request(lambda: self._change_setup(self.setup.unchanged()))
 
-    def move(self, index: int, x: float, y: float) -> None:
-        """A landmark elsewhere; field frame, metres."""
-        self._attempt(lambda: self._set(move_landmark(self.choice, index, x, y)))
+    def move_landmark(self, index: int, x: float, y: float) -> None:
+        """Move a landmark to x, y; field frame, metres."""
+        self._request(lambda: self._change_setup(move_landmark(self.setup, index, x, y)))
 
-    def add(self, name: str) -> None:
-        """One landmark more."""
-        self._attempt(lambda: self._set(add_landmark(self.choice, name)))
+    def add_landmark(self, name: str) -> None:
+        """Add a landmark of this class."""
+        self._request(lambda: self._change_setup(add_landmark(self.setup, name)))
 
-    def remove(self, index: int) -> None:
-        """One landmark less."""
-        self._attempt(lambda: self._set(remove_landmark(self.choice, index)))
+    def remove_landmark(self, index: int) -> None:
+        """Remove a landmark."""
+        self._request(lambda: self._change_setup(remove_landmark(self.setup, index)))
 
-    def tell(self, text: str) -> None:
-        """Other words, not yet to be flown; while the drone flies, for the flight after it."""
+    def set_instruction(self, text: str) -> None:
+        """Keep what was typed, without flying yet; what is typed during a flight is for the next one."""
         with self._lock:
             if self.state == "flying":
-                self._told = text
+                self._next_instruction = text
             else:
-                self.choice = retell(self.choice, text)
+                self.setup = change_instruction(self.setup, text)
 
     def fly(self, text: str) -> None:
-        """Fly as told."""
-        self._attempt(lambda: self._take_off(text))
+        """Fly by this instruction."""
+        self._request(lambda: self._take_off(text))
 
     def _take_off(self, text: str) -> None:
-        choice = retell(self.choice, text)
-        choice.check()
-        system = self._house.systems[choice.pilot]
+        setup = change_instruction(self.setup, text)
+        setup.check()
+        pilot = self._shared.pilots[setup.pilot]
         with self._lock:
-            if self.state in ("gone", "flying"):
+            if self.state in ("closed", "flying"):
                 return
-            self._drop_flight()
-            self.state, self.choice, self._told = "flying", choice, None
-            flight = Flight(choice, np.zeros((0, 0, 3)), system.config.step_seconds)
+            self._discard_flight()
+            self.state, self.setup, self._next_instruction = "flying", setup, None
+            flight = ShownFlight(setup, np.zeros((0, 0, 3)), pilot.config.step_seconds)
             self._flight = flight
-        self._view.show_choice(choice)  # other words have no demonstration and no goal to show
-        self._view.show_state("flying", 0)
-        self._view.say("Taking off …")
-        self._house.pool.submit(self._fly, flight, system)
+        self._display.show_setup(setup)  # a new instruction has no demonstration and no goal to show
+        self._display.show_state("flying", 0)
+        self._display.show_status("Taking off …")
+        self._shared.flight_threads.submit(self._fly, flight, pilot)
 
     def stop(self) -> None:
-        """End the flight that is on."""
+        """End the flight."""
         with self._lock:
             if self.state == "flying" and self._flight is not None:
-                self._flight.is_cut.set()
+                self._flight.interrupted.set()
 
-    def leave(self) -> None:
-        """End everything, for the visitor is gone."""
+    def close(self) -> None:
+        """End everything: the visitor has left."""
         with self._lock:
-            self.state = "gone"
-            self._drop_flight()
-            self._acts.shutdown(wait=False, cancel_futures=True)
+            self.state = "closed"
+            self._discard_flight()
+            self._requests.shutdown(wait=False, cancel_futures=True)
 
-    def _fly(self, flight: Flight, system: System) -> None:
-        choice, failure = flight.choice, ""
+    def _fly(self, flight: ShownFlight, pilot: Pilot) -> None:
+        setup, failure = flight.setup, ""
         try:
-            flight.above = picture_of_field(choice.layout, HEAT_PX)
-            recorded = fly_and_record(
-                system,
-                choice.task,
-                has_goal=choice.has_goal,
-                device=self._house.device,
-                watch=lambda moment: self._watch(flight, moment),
+            flight.field_picture = field_from_above(setup.layout, MAP_PX)
+            record = fly_and_record(
+                pilot,
+                setup.task,
+                demonstrated=setup.demonstrated,
+                device=self._shared.device,
+                watch=lambda moment: self._on_step(flight, moment),
             )
-            # It is over before its end is shown: Stop, pressed meanwhile, only ends the showing.
-            flight.end_world, flight.recorded = recorded.flown_world[-1], recorded
-            self._glide(flight, len(flight.moments))
+            # The flight is complete before its end is shown: pressing Stop now only ends the animation.
+            flight.end_world, flight.record = record.flown_world[-1], record
+            self._animate(flight, len(flight.moments))
         except InterruptedError:
             LOG.debug("a visitor ended a flight")
         except Exception as error:
             LOG.exception("a flight failed")
             failure = f"The flight failed ({type(error).__name__}: {error}); try again, or choose another field."
-        self._land(flight, failure)
+        self._end_flight(flight, failure)
 
-    def _land(self, flight: Flight, failure: str) -> None:
-        """Show the end of a flight, and what came of it; then others can be chosen."""
-        # What failed may fail again if it is shown again.
-        last = flight.shown(flight.num_places - 1) if flight.moments and not failure else None
-        if flight.recorded is not None:
-            words = describe(flight.recorded)
+    def _end_flight(self, flight: ShownFlight, failure: str) -> None:
+        """Show how a flight ended, and let the visitor replay it or set up another."""
+        # What failed may fail again when it is shown again.
+        last = flight.show(flight.num_positions - 1) if flight.moments and not failure else None
+        if flight.record is not None:
+            words = outcome_sentence(flight.record)
         else:
             words = "" if failure else f"You ended the flight after {len(flight.moments)} steps."
         with self._lock:
-            if self.state == "gone" or self._flight is not flight:
+            if self.state == "closed" or self._flight is not flight:
                 return
             self.state = "choosing" if last is None else "replaying"
-            flight.is_cut.clear()
-            if self._told is not None:
-                self.choice = retell(self.choice, self._told)
-            # Still under the lock, so that nothing is chosen before all this is shown.
+            flight.interrupted.clear()
+            if self._next_instruction is not None:
+                self.setup = change_instruction(self.setup, self._next_instruction)
+            # Still under the lock, so that nothing can be set up before all this is shown.
             if last is not None:
-                self._view.show_step(last)
-            self._view.show_state(self.state, flight.num_places)
-            self._view.say(words + self._unknown(flight.choice))
-            self._share(flight.choice)
+                self._display.show_step(last)
+            self._display.show_state(self.state, flight.num_positions)
+            self._display.show_status(words + self._unknown_words_note(flight.setup))
+            self._show_command(flight.setup)
             if failure:
-                self._view.warn(failure)
+                self._display.show_warning(failure)
 
-    def _watch(self, flight: Flight, moment: Moment) -> None:
-        if flight.is_cut.is_set():
+    def _on_step(self, flight: ShownFlight, moment: Moment) -> None:
+        if flight.interrupted.is_set():
             raise InterruptedError
         flight.moments.append(moment)
-        self._glide(flight, moment.step)
+        self._animate(flight, moment.step)
 
-    def _glide(self, flight: Flight, index: int) -> None:
-        """Show the way to a step, as fast as the visitor likes it, and then the step."""
+    def _animate(self, flight: ShownFlight, index: int) -> None:
+        """Move the drone from the step before to this one, at the chosen speed, then show the step."""
         duration = flight.step_seconds / self._speed if self._speed else 0.0
         count = max(round(duration / FRAME_SECONDS), 1)
         for frame in range(1, count) if index else ():
-            pose = between(flight.pose(index - 1), flight.pose(index), frame / count)
-            self._draw(flight, partial(self._view.move_drone, pose))
-            flight.is_cut.wait(duration / count)
-        self._draw(flight, partial(self._view.show_step, flight.shown(index)))
+            pose = interpolate_pose(flight.pose(index - 1), flight.pose(index), frame / count)
+            self._draw(flight, partial(self._display.move_drone, pose))
+            flight.interrupted.wait(duration / count)
+        self._draw(flight, partial(self._display.show_step, flight.show(index)))
         if self.state == "flying":
-            self._view.say(f"Flying: step {index + 1}" + self._unknown(flight.choice))
-        if flight.is_cut.wait(duration / count):
+            self._display.show_status(f"Flying: step {index + 1}" + self._unknown_words_note(flight.setup))
+        if flight.interrupted.wait(duration / count):
             raise InterruptedError
 
-    def _draw(self, flight: Flight, draw: Callable[[], None]) -> None:
-        """Draw something of a flight, unless it was cut: what was chosen since must not be drawn over."""
+    def _draw(self, flight: ShownFlight, draw: Callable[[], None]) -> None:
+        """Draw something of a flight, unless it was interrupted: it must not overwrite what was set up since."""
         with self._lock:
-            if flight.is_cut.is_set():
+            if flight.interrupted.is_set():
                 raise InterruptedError
             draw()
 
-    def _unknown(self, choice: Choice) -> str:
-        words = self.unknown_words(choice)
-        return f"\n\nWords this pilot has never read, and will not heed: **{', '.join(words)}**" if words else ""
+    def _unknown_words_note(self, setup: FlightSetup) -> str:
+        words = self._unknown_words(setup)
+        return f"\n\nWords this pilot does not know and ignores: **{', '.join(words)}**" if words else ""
 
-    def unknown_words(self, choice: Choice) -> list[str]:
-        """Words of the instruction that the pilot does not know; none for one that does not read."""
-        vocabulary = getattr(self._house.systems[choice.pilot].policy, "vocabulary", None)
-        return [] if vocabulary is None else vocabulary.unknown_words(choice.instruction)
+    def _unknown_words(self, setup: FlightSetup) -> list[str]:
+        """Words of the instruction that the pilot does not know; none for a pilot that does not read."""
+        agent = self._shared.pilots[setup.pilot].agent
+        return [] if agent is None else agent.vocabulary.unknown_words(setup.instruction)
 
-    def replay(self, index: int) -> None:
-        """Show a step again; of many asked for at once, the last."""
+    def show_again(self, index: int) -> None:
+        """Show one step again; if many are asked for at once, only the last of them."""
         with self._lock:
-            if self.state != "replaying" or self._flight is None or not 0 <= index < self._flight.num_places:
+            if self.state != "replaying" or self._flight is None or not 0 <= index < self._flight.num_positions:
                 return
-            self._flight.is_cut.set()  # what is played again by itself ends
-            self._wanted = index
-            self._acts.submit(self._show_wanted)
+            self._flight.interrupted.set()  # ends a replay of the whole flight
+            self._requested_step = index
+            self._requests.submit(self._show_requested_step)
 
-    def _show_wanted(self) -> None:
+    def _show_requested_step(self) -> None:
         with self._lock:
-            index, self._wanted = self._wanted, None
+            index, self._requested_step = self._requested_step, None
             flight = self._flight
         if index is not None and flight is not None and self.state == "replaying":
-            self._view.show_step(flight.shown(index), moves_slider=False)
+            self._display.show_step(flight.show(index), moves_slider=False)
 
-    def play(self) -> None:
+    def replay(self) -> None:
         """Show the whole flight again."""
         with self._lock:
             if self.state != "replaying" or self._flight is None:
                 return
             flight = self._flight
-            flight.is_cut.set()  # an earlier replay ends
-            again = replace(flight, is_cut=threading.Event())
+            flight.interrupted.set()  # ends an earlier replay
+            again = replace(flight, interrupted=threading.Event())
             self._flight = again
-        self._house.pool.submit(self._play, again)
+        self._shared.flight_threads.submit(self._replay, again)
 
-    def _play(self, flight: Flight) -> None:
+    def _replay(self, flight: ShownFlight) -> None:
         try:
-            for index in range(flight.num_places):
-                self._glide(flight, index)
+            for index in range(flight.num_positions):
+                self._animate(flight, index)
         except InterruptedError:
             return
 
     def save_field(self) -> None:
-        """Send the field as an environment file, with which the shared command repeats a flight in an edited field."""
-        self._attempt(lambda: self._save(FIELD_FILE, lambda path: write_layout(self.choice.layout, path)))
+        """Send the field as an environment file, which the command needs to repeat a flight in an edited field."""
+        self._request(lambda: self._save(FIELD_FILE, lambda path: write_layout(self.setup.layout, path)))
 
     def save_flight(self, suffix: str) -> None:
         """Send the flight as a picture (.png), a film (.mp4) or a recording (.rrd)."""
-        self._attempt(lambda: self._save_flight(suffix))
+        self._request(lambda: self._save_flight(suffix))
 
     def _save_flight(self, suffix: str) -> None:
-        recorded = None if self._flight is None else self._flight.recorded
-        if recorded is None:
+        record = None if self._flight is None else self._flight.record
+        if record is None:
             raise ValueError("There is nothing to save yet: fly to the end first.")
-        self._view.say(f"Writing the {suffix} file …")
-        with self._house.drawing:
-            self._save(f"flight{suffix}", lambda path: write_flight(recorded, path))
-        self._view.say(describe(recorded))
+        self._display.show_status(f"Writing the {suffix} file …")
+        with self._shared.drawing:
+            self._save(f"flight{suffix}", lambda path: write_flight(record, path))
+        self._display.show_status(outcome_sentence(record))
 
     def _save(self, name: str, write: Callable[[Path], None]) -> None:
         with TemporaryDirectory() as folder:
             path = Path(folder) / name
             write(path)
-            self._view.send_file(name, path.read_bytes())
+            self._display.send_file(name, path.read_bytes())

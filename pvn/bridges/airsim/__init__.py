@@ -1,1 +1,1 @@
-"""AirSim, both ways: our agent in an AirSim world, and AirSim scripts in our field."""
+"""A two-way bridge to AirSim: our agent flies in AirSim worlds, and AirSim scripts fly in our field."""

@@ -1,8 +1,8 @@
-"""The AirSim API, one function for each call, under AirSim's names.
+"""The AirSim API: one function per call, under AirSim's names.
 
-Each takes the service, then what the client sends; a motion returns a future, an image a coroutine, the rest an answer.
-Trailing arguments may be missing, and some calls take more than they use: the clients of AirSim 1.8 and of Cosys-AirSim
-differ in them.
+Each function takes the host, then the client's arguments; a motion returns a future, an image a coroutine, all others a
+plain result. Trailing arguments may be missing, and some functions accept more than they use, because the clients of
+AirSim 1.8 and of Cosys-AirSim differ in what they send.
 """
 
 from __future__ import annotations
@@ -12,107 +12,108 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pvn.bridges.airsim import motion_api, sensor_api
-from pvn.bridges.airsim.host import Service
-from pvn.bridges.airsim.wire_types import number
+from pvn.bridges.airsim.host import Host
+from pvn.bridges.airsim.wire_types import parse_number
 
-SERVER_VERSION = 4  # Cosys-AirSim's; its client wants at least this
-OLDEST_CLIENT = 1  # AirSim 1.8's
+SERVER_VERSION = 4  # that of Cosys-AirSim; its client requires at least this
+MIN_CLIENT_VERSION = 1  # that of AirSim 1.8
 
 
-def ping(service: Service) -> bool:
-    """Whether the server is there."""
+def ping(host: Host) -> bool:
+    """Answer, to show that the server is alive."""
     return True
 
 
-def getServerVersion(service: Service) -> int:
-    """Of the API."""
+def getServerVersion(host: Host) -> int:
+    """The version of the API."""
     return SERVER_VERSION
 
 
-def getMinRequiredClientVersion(service: Service) -> int:
-    """The oldest client that is welcome."""
-    return OLDEST_CLIENT
+def getMinRequiredClientVersion(host: Host) -> int:
+    """The oldest client version that is supported."""
+    return MIN_CLIENT_VERSION
 
 
-def enableApiControl(service: Service, is_enabled: Any, vehicle_name: str = "") -> None:
-    """Let clients fly the vehicle, or not."""
-    service.world.has_api_control = bool(is_enabled)
+def enableApiControl(host: Host, is_enabled: Any, vehicle_name: str = "") -> None:
+    """Allow or forbid clients to fly the vehicle."""
+    host.vehicle.has_api_control = bool(is_enabled)
 
 
-def isApiControlEnabled(service: Service, vehicle_name: str = "") -> bool:
+def isApiControlEnabled(host: Host, vehicle_name: str = "") -> bool:
     """Whether clients may fly the vehicle."""
-    return service.world.has_api_control
+    return host.vehicle.has_api_control
 
 
-def armDisarm(service: Service, arm: Any, vehicle_name: str = "") -> bool:
-    """Arm or disarm; in the air the vehicle is not disarmed, and says so."""
-    if not arm and not service.world.is_landed:
+def armDisarm(host: Host, arm: Any, vehicle_name: str = "") -> bool:
+    """Arm or disarm the vehicle and return whether that worked; in the air it cannot be disarmed."""
+    if not arm and not host.vehicle.is_landed:
         return False
-    service.world.is_armed = bool(arm)
+    host.vehicle.is_armed = bool(arm)
     return True
 
 
-def listVehicles(service: Service) -> list[str]:
-    """The vehicle's name."""
-    return [service.vehicle]
+def listVehicles(host: Host) -> list[str]:
+    """The names of all vehicles, of which there is one."""
+    return [host.vehicle_name]
 
 
-def simPause(service: Service, is_paused: Any) -> None:
+def simPause(host: Host, is_paused: Any) -> None:
     """Stop the clock, or let it run."""
-    service.world.pause_at = service.world.num_ticks if is_paused else None
-    service.resume()
+    host.set_paused(bool(is_paused))
 
 
-def simIsPaused(service: Service) -> bool:
-    """Whether the clock stands."""
-    return service.world.is_paused
+def simIsPaused(host: Host) -> bool:
+    """Whether the clock is stopped."""
+    return host.vehicle.is_paused
 
 
-def simContinueForTime(service: Service, seconds: Any) -> Awaitable[None]:
-    """Let the clock run for a time, then stop it; answered when it stands."""
-    return service.continue_for(number(seconds, "seconds"))
+def simContinueForTime(host: Host, seconds: Any) -> Awaitable[None]:
+    """Let the clock run for some seconds, then stop it; answered once it has stopped."""
+    return host.continue_for(parse_number(seconds, "seconds"))
 
 
-def reset(service: Service) -> None:
-    """All back to the beginning, but the clock; the vehicle is on the ground, disarmed."""
-    service.reset()
+def reset(host: Host) -> None:
+    """Restore the initial state, except for the clock: the vehicle is on the ground, disarmed."""
+    host.reset()
 
 
 _MODULES = (sensor_api, motion_api)
-_OWN = (
+_CONTROL_CALLS = (
     ping, getServerVersion, getMinRequiredClientVersion, enableApiControl, isApiControlEnabled, armDisarm, listVehicles,
     simPause, simIsPaused, simContinueForTime, reset,
 )  # fmt: skip
 
-CALLS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OWN} | {
+CALLS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _CONTROL_CALLS} | {
     name: function
     for module in _MODULES
     for name, function in vars(module).items()
     if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
 }
-"""What this server answers."""
+"""The supported calls, by name."""
 
 
 def _arity(function: Callable[..., Any]) -> tuple[int, int, int | None]:
-    """Least and most arguments beside the service, and the place of the vehicle's name."""
+    """Minimum and maximum number of arguments besides the host, and the position of the vehicle's name among them."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    plain = [one for one in parameters if one.kind is not one.VAR_POSITIONAL]
-    least = sum(one.default is one.empty for one in plain)
-    most = len(plain) if len(plain) == len(parameters) else 99
-    names = [one.name for one in plain]
-    return least, most, names.index("vehicle_name") if "vehicle_name" in names else None
+    named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+    minimum = sum(parameter.default is parameter.empty for parameter in named)
+    maximum = len(named) if len(named) == len(parameters) else 99
+    names = [parameter.name for parameter in named]
+    return minimum, maximum, names.index("vehicle_name") if "vehicle_name" in names else None
 
 
 _ARITIES = {name: _arity(function) for name, function in CALLS.items()}
 
 
-def dispatch(service: Service, method: str, arguments: list[Any]) -> Any:
-    """The answer to a call, or what to await for it; a ValueError says what is wrong with the call."""
+def dispatch(host: Host, method: str, arguments: list[Any]) -> Any:
+    """The result of a call, or an awaitable of it; raises ValueError if the call itself is wrong."""
     if method not in CALLS:
-        raise ValueError(f"{method[:80]}: not answered here; docs/airsim.md lists the calls that are")
-    least, most, place = _ARITIES[method]
-    if not least <= len(arguments) <= most:
-        raise ValueError(f"{method}: got {len(arguments)} arguments, expected {least} to {most}")
-    if place is not None and len(arguments) > place and arguments[place] not in ("", service.vehicle):
-        raise ValueError(f"{method}: no vehicle {arguments[place]!r} here, expected {service.vehicle!r} or ''")
-    return CALLS[method](service, *arguments)
+        raise ValueError(f"{method[:80]}: not supported; docs/airsim.md lists the supported calls")
+    minimum, maximum, name_position = _ARITIES[method]
+    if not minimum <= len(arguments) <= maximum:
+        raise ValueError(f"{method}: got {len(arguments)} arguments, expected {minimum} to {maximum}")
+    if name_position is not None and len(arguments) > name_position:
+        vehicle_name = arguments[name_position]
+        if vehicle_name not in ("", host.vehicle_name):
+            raise ValueError(f"{method}: got vehicle {vehicle_name!r}, expected {host.vehicle_name!r} or ''")
+    return CALLS[method](host, *arguments)

@@ -1,4 +1,4 @@
-"""How many images a second AirSim clients get from our server, and whether its memory grows."""
+"""Images per second that AirSim clients get from our server, and whether its memory grows."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ import msgpack
 
 from pvn.simulator.compiling import num_cores
 
-IMAGE = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
-NORTH = {"w_val": 1, "x_val": 0, "y_val": 0, "z_val": 0}
-WARM_UP = 50
+IMAGE_REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
+FACING_NORTH = {"w_val": 1, "x_val": 0, "y_val": 0, "z_val": 0}
+NUM_WARM_UP_IMAGES = 50
 
 
 @contextmanager
 def _server(quality: str) -> Iterator[tuple[int, int]]:
-    """A server in a process of its own; yields its port and process number."""
+    """Run a server in a process of its own; yields its port and process id."""
     command = [sys.executable, "-m", "pvn.cli", "serve", "airsim", "--port", "0", "--quality", quality]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.search(r":(\d+),", line)
-        if found is None:
-            raise ValueError(f'pvn serve airsim: got {line!r}, expected "AirSim on HOST:PORT"')
-        yield int(found[1]), process.pid
+        match = re.search(r":(\d+),", line)
+        if match is None:
+            raise ValueError(f'pvn serve airsim: got {line!r}, expected "AirSim on ADDRESS:PORT"')
+        yield int(match[1]), process.pid
     finally:
         process.terminate()
         process.wait()
 
 
 class RawClient:
-    """The least a client can be: a socket and MessagePack."""
+    """A minimal client: a socket and MessagePack."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -50,7 +50,7 @@ class RawClient:
         self._north = 0.0
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """The answer to a call."""
+        """Make a call; returns its result."""
         self._socket.sendall(msgpack.packb([0, 0, method, list(arguments)]))
         while True:
             for _, _, error, result in self._unpacker:
@@ -59,45 +59,51 @@ class RawClient:
                 return result
             self._unpacker.feed(self._socket.recv(1 << 18))
 
-    def image(self) -> None:
-        """Fetch one raw picture."""
-        (answer,) = self.call("simGetImages", [IMAGE], "")
-        assert len(answer["image_data_uint8"]) == answer["width"] * answer["height"] * 3
+    def fetch_image(self) -> None:
+        """Fetch one uncompressed image."""
+        (response,) = self.call("simGetImages", [IMAGE_REQUEST], "")
+        assert len(response["image_data_uint8"]) == response["width"] * response["height"] * 3
 
-    def image_elsewhere(self) -> None:
-        """Fetch a picture of a place nobody has been at."""
+    def fetch_image_from_new_position(self) -> None:
+        """Move the drone a little, and fetch an image that cannot have been rendered before."""
         self._north = (self._north + 0.001) % 10
-        self.put(self._north)
-        self.image()
+        self.teleport(self._north)
+        self.fetch_image()
 
-    def put(self, north: float) -> None:
-        """Hover 5 m above a place north of home."""
-        place = {"x_val": north, "y_val": 0, "z_val": -5}
-        self.call("simSetVehiclePose", {"position": place, "orientation": NORTH}, True)
+    def teleport(self, north: float) -> None:
+        """Hover `north` metres north of home, 5 m up."""
+        position = {"x_val": north, "y_val": 0, "z_val": -5}
+        self.call("simSetVehiclePose", {"position": position, "orientation": FACING_NORTH}, True)
 
-    def begin_flight(self) -> None:
-        """Turn on the spot for ever."""
+    def start_turning(self) -> None:
+        """Hover and turn, forever."""
         self.call("enableApiControl", True)
         self.call("armDisarm", True)
-        self.put(0.0)
-        turn = {"is_rate": True, "yaw_or_rate": 20.0}
-        message = [2, "moveByVelocityZ", [0, 0, -5, 1e9, 0, turn, ""]]
+        self.teleport(0.0)
+        yaw_mode = {"is_rate": True, "yaw_or_rate": 20.0}
+        message = [2, "moveByVelocityZ", [0, 0, -5, 1e9, 0, yaw_mode, ""]]  # a notification, so nothing is awaited
         self._socket.sendall(msgpack.packb(message))
 
 
 def _rate(fetch: Callable[[], None], seconds: float) -> float:
-    for _ in range(WARM_UP):
+    """Calls per second, after a warm-up."""
+    for _ in range(NUM_WARM_UP_IMAGES):
         fetch()
-    count, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
         fetch()
         count += 1
-    return count / (time.perf_counter() - begin)
+    return count / (time.perf_counter() - start)
 
 
-def _two_at_once(port: int, seconds: float) -> float:
+def _rate_of_two_clients(port: int, seconds: float) -> float:
+    """The rates of two simultaneous clients, added."""
     rates: list[float] = []
-    threads = [threading.Thread(target=lambda: rates.append(_rate(RawClient(port).image, seconds))) for _ in range(2)]
+
+    def run_client() -> None:
+        rates.append(_rate(RawClient(port).fetch_image, seconds))
+
+    threads = [threading.Thread(target=run_client) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -105,8 +111,8 @@ def _two_at_once(port: int, seconds: float) -> float:
     return sum(rates)
 
 
-def _client_rate(port: int, seconds: float) -> float | None:
-    """With AirSim's own client, where it is installed."""
+def _cosysairsim_rate(port: int, seconds: float) -> float | None:
+    """The rate of AirSim's own client, if it is installed."""
     try:
         import cosysairsim
     except ModuleNotFoundError:
@@ -116,25 +122,25 @@ def _client_rate(port: int, seconds: float) -> float | None:
     return _rate(lambda: client.simGetImages(request) and None, seconds)
 
 
-def _memory_mb(process: int) -> float | None:
-    """What a process holds; Linux alone tells."""
+def _memory_mb(process_id: int) -> float | None:
+    """Resident memory of a process; known on Linux only."""
     try:
-        status = Path(f"/proc/{process}/status").read_text()
+        status = Path(f"/proc/{process_id}/status").read_text()
     except OSError:
         return None
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    return int(found[1]) / 1024 if found else None
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(match[1]) / 1024 if match else None
 
 
-def _many(port: int, process: int, num_requests: int) -> dict[str, Any]:
-    """Memory before and after many calls of every kind: most small, each tenth an image, some wrong."""
+def _memory_over_requests(port: int, process_id: int, num_requests: int) -> dict[str, Any]:
+    """Memory before and after many calls: a tenth are images, a tenth unknown calls, the others small ones."""
     client = RawClient(port)
-    for _ in range(WARM_UP):
-        client.image()
-    before = _memory_mb(process)
+    for _ in range(NUM_WARM_UP_IMAGES):
+        client.fetch_image()
+    before = _memory_mb(process_id)
     for number in range(num_requests):
         if number % 10 == 0:
-            client.image()
+            client.fetch_image()
         elif number % 10 == 1:
             try:
                 client.call(f"noSuchCall{number}")
@@ -142,21 +148,21 @@ def _many(port: int, process: int, num_requests: int) -> dict[str, Any]:
                 continue
         else:
             client.call("getMultirotorState", "")
-    return {"requests": num_requests, "before_mb": before, "after_mb": _memory_mb(process)}
+    return {"requests": num_requests, "before_mb": before, "after_mb": _memory_mb(process_id)}
 
 
 def measure_airsim(seconds: float, num_requests: int) -> dict[str, Any]:
-    """Images a second at 128x72, by quality and client, and memory over `num_requests`."""
+    """Images per second at 128x72, by quality and client, and memory over `num_requests`."""
     report: dict[str, Any] = {"cores": num_cores(), "load": os.getloadavg()[0]}
     for quality in ("fast", "full"):
-        with _server(quality) as (port, process):
-            RawClient(port).begin_flight()
+        with _server(quality) as (port, process_id):
+            RawClient(port).start_turning()
             report[quality] = {
-                "raw": _rate(RawClient(port).image, seconds),
-                "two_raw": _two_at_once(port, seconds),
-                "cosysairsim": _client_rate(port, seconds),
-                "raw_each_from_elsewhere": _rate(RawClient(port).image_elsewhere, seconds),
+                "raw": _rate(RawClient(port).fetch_image, seconds),
+                "two_raw": _rate_of_two_clients(port, seconds),
+                "cosysairsim": _cosysairsim_rate(port, seconds),
+                "raw_new_positions": _rate(RawClient(port).fetch_image_from_new_position, seconds),
             }
             if quality == "fast":
-                report["memory"] = _many(port, process, num_requests)
+                report["memory"] = _memory_over_requests(port, process_id, num_requests)
     return report

@@ -1,9 +1,9 @@
-"""Between AirSim's frames and ours.
+"""Conversions between AirSim's coordinate frames and ours.
 
-AirSim: north, east, down from where the vehicle rests at first (NED), body x forward, y right, z down; angles are
-clockwise seen from above. Ours: x east, y north, z up from the field's south-west corner, body x forward, y left, z up;
-see `geometry`. A resting drone's centre is LOWEST above the ground, and that is AirSim's height 0. Quaternions are
-(w, x, y, z), body to world. Plain floats throughout: one vehicle needs no tensors.
+AirSim: north, east, down (NED) from the vehicle's initial resting place; body x forward, y right, z down; angles are
+clockwise seen from above. Ours: x east, y north, z up from the field's south-west corner; body x forward, y left, z up;
+see `geometry`. The centre of a drone on the ground is LOWEST above it, and that height is z = 0 in AirSim. Quaternions
+are (w, x, y, z), body to world. Everything is plain floats: a single vehicle needs no tensors.
 """
 
 from __future__ import annotations
@@ -11,39 +11,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pvn.geometry import wrap_radians
 from pvn.simulator.quadcopter import LOWEST
 from pvn.world.layout import FIELD_SIZE
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
-ORIGIN: Vector = (FIELD_SIZE / 2, FIELD_SIZE / 2, LOWEST)
-"""Where AirSim's origin is in our field, metres: the middle, at the height of a resting drone's centre."""
+NED_ORIGIN_WORLD: Vector = (FIELD_SIZE / 2, FIELD_SIZE / 2, LOWEST)
+"""AirSim's origin, field frame, metres: the middle of the field, at the height of a resting drone's centre."""
 
 
 def swap_vector(vector: Sequence[float]) -> Vector:
-    """A velocity or offset of one world frame in the other, either way."""
+    """Convert a velocity or offset between the NED and the field frame; the conversion is its own inverse."""
     first, second, third = vector
     return second, first, -third
 
 
-def to_ned(position_world: Sequence[float], origin: Vector = ORIGIN) -> Vector:
-    """NED position of a place in the field."""
+def to_ned(position_world: Sequence[float], origin: Vector = NED_ORIGIN_WORLD) -> Vector:
+    """Convert a position from the field frame to NED."""
     x, y, z = (one - zero for one, zero in zip(position_world, origin, strict=True))
     return swap_vector((x, y, z))
 
 
-def from_ned(position_ned: Sequence[float], origin: Vector = ORIGIN) -> Vector:
-    """Place in the field of an NED position."""
+def from_ned(position_ned: Sequence[float], origin: Vector = NED_ORIGIN_WORLD) -> Vector:
+    """Convert a position from NED to the field frame."""
     x, y, z = (one + zero for one, zero in zip(swap_vector(position_ned), origin, strict=True))
     return x, y, z
 
 
 def swap_rotation(rotation: Sequence[float]) -> Quaternion:
-    """A body's attitude of one pair of frames (body, world) in the other, either way.
+    """Convert a body's attitude between AirSim's frames (body, world) and ours; the conversion is its own inverse.
 
-    Swapping north and east is half a turn about the diagonal between them, turning the body's y and z half a turn
-    about its x; multiplied out, both are this.
+    Swapping north and east is half a turn about the diagonal between them; flipping the body's y and z is half a turn
+    about its x. The product of the two is what is written here.
     """
     w, x, y, z = rotation
     half = math.sqrt(0.5)
@@ -51,23 +52,18 @@ def swap_rotation(rotation: Sequence[float]) -> Quaternion:
 
 
 def swap_rates(rates_body: Sequence[float]) -> Vector:
-    """Body rates, rad/s, of one body frame in the other, either way."""
+    """Convert body rates, rad/s, between AirSim's body frame and ours; the conversion is its own inverse."""
     x, y, z = rates_body
     return x, -y, -z
 
 
 def swap_yaw(yaw: float) -> float:
-    """A heading, radians counter-clockwise from east, as clockwise from north, or the other way round."""
-    return wrap(math.pi / 2 - yaw)
+    """Convert a heading, radians, between clockwise from north and counter-clockwise from east, either way."""
+    return wrap_radians(math.pi / 2 - yaw)
 
 
-def wrap(angle: float) -> float:
-    """The same angle in [-pi, pi), radians."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
-def multiply(first: Sequence[float], second: Sequence[float]) -> Quaternion:
-    """The rotation `second`, then `first`."""
+def multiply_quaternions(first: Sequence[float], second: Sequence[float]) -> Quaternion:
+    """The rotation that applies `second`, then `first`."""
     a, b, c, d = first
     w, x, y, z = second
     return (
@@ -78,25 +74,25 @@ def multiply(first: Sequence[float], second: Sequence[float]) -> Quaternion:
     )
 
 
-def rotate(rotation: Sequence[float], vector: Sequence[float]) -> Vector:
-    """The vector, turned."""
+def rotate_vector(rotation: Sequence[float], vector: Sequence[float]) -> Vector:
+    """The vector, rotated."""
     w, x, y, z = rotation
-    turned = multiply(multiply(rotation, (0.0, *vector)), (w, -x, -y, -z))
-    return turned[1], turned[2], turned[3]
+    rotated = multiply_quaternions(multiply_quaternions(rotation, (0.0, *vector)), (w, -x, -y, -z))
+    return rotated[1], rotated[2], rotated[3]
 
 
-def pitched(angle: float) -> Quaternion:
-    """Our rotation nose down by `angle`, radians."""
-    return math.cos(angle / 2), 0.0, math.sin(angle / 2), 0.0
+def rotation_from_pitch(pitch: float) -> Quaternion:
+    """The rotation by a pitch angle, radians, nose down positive; our frames."""
+    return math.cos(pitch / 2), 0.0, math.sin(pitch / 2), 0.0
 
 
-def turned(yaw: float) -> Quaternion:
-    """Our rotation to a heading, radians counter-clockwise from east."""
+def rotation_from_yaw(yaw: float) -> Quaternion:
+    """The rotation to a heading, radians counter-clockwise from east; our frames."""
     return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
 
 
-def angles(rotation: Sequence[float]) -> Vector:
-    """Roll, pitch, yaw, radians, of our rotation; see `geometry`."""
+def roll_pitch_yaw(rotation: Sequence[float]) -> Vector:
+    """Roll, pitch and yaw, radians, of a rotation in our frames; see `geometry`."""
     w, x, y, z = rotation
     return (
         math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),

@@ -1,178 +1,189 @@
-"""What the calls of all clients share: the world, its clock against the wall's, and the eye that sees it."""
+"""What the calls of all clients share: the vehicle, its clock and the renderer of its camera."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import math
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pvn.bridges.airsim import motions
-from pvn.bridges.airsim.frames import Quaternion, Vector, multiply, pitched
-from pvn.bridges.airsim.images import Asked, Eye, camera_row, encoded
-from pvn.bridges.airsim.vehicle import TICK_SECONDS, World
+from pvn.bridges.airsim.frames import Quaternion, Vector, multiply_quaternions, rotation_from_pitch
+from pvn.bridges.airsim.images import CameraRenderer, ImageRequest, make_camera_row, render_image
+from pvn.bridges.airsim.vehicle import TICK_SECONDS, Vehicle
 from pvn.geometry import Camera
 from pvn.simulator.compiling import num_cores
 
-CAMERAS = ("0", "front_center", "front-center", "fpv")
-"""Names of the one camera, looking forward and a little down from the drone's centre."""
+CAMERA_NAMES = ("0", "front_center", "front-center", "fpv")
+"""Names of the one camera, which looks forward and slightly down from the drone's centre."""
 
-MOST_BEHIND_S = 0.25
-"""Wall time that is made up for after a pause of the machine; what is beyond it is lost, as in AirSim."""
-BURST_S = 0.005
-"""Wall time that the clock may take before clients are heard again."""
+MAX_LAG_S = 0.25
+"""How far simulated time may fall behind the wall clock and still catch up, seconds; anything beyond is dropped, as in
+AirSim."""
+MAX_BURST_S = 0.005
+"""How long the clock may tick before it lets clients have their turn, seconds of wall-clock time."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServiceConfig:
-    """What a server serves."""
+class HostConfig:
+    """How a host simulates its vehicle."""
 
     camera: Camera = Camera()
-    """The camera at first; clients may turn it."""
+    """The camera, as mounted at first; clients may turn it."""
     speed: float = 1.0
-    """Simulated seconds a second. Infinite: as fast as asked; the clock runs as fast as it can while a client waits for
-    a motion or for simContinueForTime, and stands otherwise."""
-    vehicle: str = "SimpleFlight"
-    """Its name; clients may also say nothing."""
+    """Simulated seconds per second. Infinite: the clock runs as fast as it can while a client waits for a motion or for
+    simContinueForTime, and stands still otherwise."""
+    vehicle_name: str = "SimpleFlight"
+    """The vehicle's name; clients may also leave it empty."""
 
     def __post_init__(self) -> None:
         if not self.speed > 0:
-            raise ValueError(f"speed: got {self.speed}, expected more than 0; inf is as fast as asked")
+            raise ValueError(f"speed: got {self.speed}, expected more than 0; inf runs as fast as possible")
 
 
 @dataclass(frozen=True)
-class Touch:
+class Collision:
     """The vehicle touched a landmark."""
 
-    landmark: int
-    """Its place in the layout."""
+    landmark_index: int
+    """Which landmark of the layout."""
     position: Vector
-    """Of the vehicle, field frame, metres."""
+    """The vehicle's, field frame, metres."""
     time_ns: int
+    """Simulated time, nanoseconds."""
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names; a class's second landmark is Barrel_2."""
+def _unique_names(names: Sequence[str]) -> list[str]:
+    """Number repeated names: the second Barrel becomes Barrel_2."""
     counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
     return [name if count == 1 else f"{name}_{count}" for name, count in zip(names, counts, strict=True)]
 
 
-def compile_kernels(eye: Eye, camera: Camera) -> None:
-    """Fly and see a little in a world of its own, so that no client waits while that is compiled."""
-    world = World()
-    world.start(motions.hover(world.position[2]))
-    world.tick()
-    row = camera_row(world.position, world.rotation, camera)
-    eye.picture(row, camera)
-    eye.measure(row[None], camera)
+def compile_kernels(renderer: CameraRenderer, camera: Camera) -> None:
+    """Fly and render a little beforehand, so that no client has to wait for compilation."""
+    vehicle = Vehicle()
+    vehicle.start_motion(motions.rotate_to_yaw(0.0, 0.0, math.inf, vehicle.state))
+    vehicle.tick()
+    camera_row = make_camera_row(vehicle.position, vehicle.rotation, camera)
+    renderer.render_scene(camera_row, camera)
+    renderer.measure_depth(camera_row[None], camera)
 
 
-class Service:
-    """One world for all clients. Its functions belong to one event loop; images alone are made in other threads."""
+class Host:
+    """One vehicle in one field for all clients.
 
-    def __init__(self, eye: Eye, config: ServiceConfig = ServiceConfig()) -> None:
-        """Serve the eye's field."""
-        self.world, self.eye, self.camera, self.vehicle = World(), eye, config.camera, config.vehicle
-        self.names = _distinct([mark.name for mark in eye.layout.landmarks])
-        """Of the landmarks, in the layout's order; AirSim's object names."""
+    Its methods must be called from one event loop; only images are rendered in other threads.
+    """
+
+    def __init__(self, renderer: CameraRenderer, config: HostConfig = HostConfig()) -> None:
+        """The field is the renderer's."""
+        self.vehicle, self.renderer = Vehicle(), renderer
+        self.camera, self.vehicle_name = config.camera, config.vehicle_name
+        self.object_names = _unique_names([landmark.name for landmark in renderer.layout.landmarks])
+        """AirSim's names of the landmarks, in the layout's order."""
         self._speed = config.speed
-        self._tilt = config.camera.tilt
         self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-airsim")
-        self._awake = asyncio.Event()
-        self._moment = b""
-        self._images: dict[Asked, asyncio.Future[dict[str, Any]]] = {}
-        self._continued: list[asyncio.Future[None]] = []
+        self._clock_wake_up = asyncio.Event()
+        self._rendered_row = b""
+        self._rendered_images: dict[ImageRequest, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting_for_pause: list[asyncio.Future[None]] = []
         self.reset()
 
     def reset(self) -> None:
-        """All as at first, but the clock."""
-        self.world.reset()
-        self.touch: Touch | None = None
-        self.mount: Quaternion = pitched(self._tilt)
-        """The camera's rotation on the body."""
+        """Restore the initial state, except for the clock."""
+        self.vehicle.reset()
+        self.last_collision: Collision | None = None
+        """Since the last reset."""
+        self.camera_mount: Quaternion = rotation_from_pitch(self.camera.tilt)
+        """The camera's rotation relative to the body, our frames."""
 
     def camera_pose(self) -> tuple[Vector, Quaternion]:
-        """Place and rotation of the camera in the field; x of the rotation is the optical axis."""
-        return self.world.position, multiply(self.world.rotation, self.mount)
+        """Position and rotation of the camera, field frame; the rotation takes x to the optical axis."""
+        return self.vehicle.position, multiply_quaternions(self.vehicle.rotation, self.camera_mount)
 
-    def in_thread(self, work: Callable[[], Answer]) -> Awaitable[Answer]:
-        """The work, done in another thread."""
+    def run_in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
+        """Run a function in another thread; await the result."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def images(self, asked: Sequence[Asked]) -> list[Awaitable[dict[str, Any]]]:
-        """The images of this moment, encoded. Each is made once, however many clients ask for it before time passes."""
-        row = camera_row(*self.camera_pose(), self.camera)
-        if row.tobytes() != self._moment:
-            self._moment, self._images = row.tobytes(), {}
-        for one in asked:
-            if one not in self._images:
-                work = functools.partial(encoded, self.eye, row, self.camera, one)
-                self._images[one] = asyncio.ensure_future(self.in_thread(work))
-        # Shielded: a client that leaves must not take the image away from the others.
-        return [asyncio.shield(self._images[one]) for one in asked]
+    def render_images(self, requests: Sequence[ImageRequest]) -> list[Awaitable[dict[str, Any]]]:
+        """Encoded images of this moment, each rendered once however many clients request it before time passes."""
+        camera_row = make_camera_row(*self.camera_pose(), self.camera)
+        if camera_row.tobytes() != self._rendered_row:
+            self._rendered_row, self._rendered_images = camera_row.tobytes(), {}
+        for request in requests:
+            if request not in self._rendered_images:
+                work = functools.partial(render_image, self.renderer, camera_row, self.camera, request)
+                self._rendered_images[request] = asyncio.ensure_future(self.run_in_thread(work))
+        # Shielded: a client that disconnects must not cancel the image for the others.
+        return [asyncio.shield(self._rendered_images[request]) for request in requests]
 
-    def wake(self) -> None:
-        """There may be something to do for the clock."""
-        self._awake.set()
+    def wake_clock(self) -> None:
+        """Let the clock check whether it has to run."""
+        self._clock_wake_up.set()
 
-    def resume(self) -> None:
-        """The pause has changed: nobody waits for its end any more."""
-        for future in self._continued:
+    def set_paused(self, is_paused: bool) -> None:
+        """Stop the clock, or let it run."""
+        self.vehicle.pause_at_tick = self.vehicle.num_ticks if is_paused else None
+        self._release_waiting()
+
+    def _release_waiting(self) -> None:
+        """Answer those who wait for a pause: it has come, or it will not come any more."""
+        for future in self._waiting_for_pause:
             if not future.done():
                 future.set_result(None)
-        self._continued = []
-        self.wake()
+        self._waiting_for_pause = []
+        self.wake_clock()
 
     def continue_for(self, seconds: float) -> Awaitable[None]:
-        """Let the clock run for a time, then stop it."""
+        """Let the clock run for some simulated seconds, then stop it; await the stop."""
         if seconds < 0:
             raise ValueError(f"seconds: got {seconds:g}, expected 0 or more")
-        self.resume()
-        self.world.pause_at = self.world.num_ticks + round(min(seconds, 1e9) / TICK_SECONDS)
+        self._release_waiting()
+        self.vehicle.pause_at_tick = self.vehicle.num_ticks + round(min(seconds, 1e9) / TICK_SECONDS)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._continued.append(future)
-        if self.world.is_paused:
-            self.resume()
+        self._waiting_for_pause.append(future)
+        if self.vehicle.is_paused:
+            self._release_waiting()
         return future
 
     def tick(self) -> None:
-        """Let one tick pass and see what it brings."""
-        self.world.tick()
-        if not self.world.is_landed:
-            landmark = self.eye.touched(self.world.position)
-            if landmark is not None:
-                self.touch = Touch(landmark, self.world.position, self.world.time_ns)
-        if self.world.is_paused:
-            self.resume()
+        """Advance the simulation by one tick and note collisions."""
+        self.vehicle.tick()
+        if not self.vehicle.is_landed:
+            landmark_index = self.renderer.find_collision(self.vehicle.position)
+            if landmark_index is not None:
+                self.last_collision = Collision(landmark_index, self.vehicle.position, self.vehicle.time_ns)
+        if self.vehicle.is_paused:
+            self._release_waiting()
 
     async def run_clock(self) -> None:
-        """Keep simulated time going, for ever."""
-        last, behind = time.monotonic(), 0.0
+        """Keep simulated time going, forever."""
+        wall_clock = asyncio.get_running_loop().time
+        last, lag = wall_clock(), 0.0
         while True:
-            if self.world.is_paused or (math.isinf(self._speed) and not self.world.is_awaited):
-                self._awake.clear()
-                await self._awake.wait()
-                last, behind = time.monotonic(), 0.0
+            if self.vehicle.is_paused or (math.isinf(self._speed) and not self.vehicle.is_awaited):
+                self._clock_wake_up.clear()
+                await self._clock_wake_up.wait()
+                last, lag = wall_clock(), 0.0
             elif math.isinf(self._speed):
-                begin = time.monotonic()
-                while self.world.is_awaited and time.monotonic() - begin < BURST_S:
+                burst_start = wall_clock()
+                while self.vehicle.is_awaited and wall_clock() - burst_start < MAX_BURST_S:
                     self.tick()
                 await asyncio.sleep(0)
             else:
-                now = time.monotonic()
-                most = max(MOST_BEHIND_S * self._speed, TICK_SECONDS)
-                behind, last = min(behind + (now - last) * self._speed, most), now
-                while behind >= TICK_SECONDS and not self.world.is_paused and time.monotonic() - now < BURST_S:
-                    behind -= TICK_SECONDS
+                now = wall_clock()
+                max_lag = max(MAX_LAG_S * self._speed, TICK_SECONDS)
+                lag, last = min(lag + (now - last) * self._speed, max_lag), now
+                while lag >= TICK_SECONDS and not self.vehicle.is_paused and wall_clock() - now < MAX_BURST_S:
+                    lag -= TICK_SECONDS
                     self.tick()
-                await asyncio.sleep(max(TICK_SECONDS - behind, 0.0) / self._speed)
+                await asyncio.sleep(max(TICK_SECONDS - lag, 0.0) / self._speed)
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Shut down the rendering threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)

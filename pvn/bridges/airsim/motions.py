@@ -1,6 +1,6 @@
-"""The motions AirSim knows, as functions from where the drone is to what it should do now, until they are done.
+"""AirSim's motions, each a function from the vehicle's state to the current set-point and whether the motion is over.
 
-Field frame throughout: metres, radians, x east, y north, z up, yaw counter-clockwise.
+Field frame throughout: metres, radians, x east, y north, z up, yaw counter-clockwise from east.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pvn.bridges.airsim.frames import Vector, wrap
+from pvn.bridges.airsim.frames import Vector
+from pvn.geometry import wrap_radians
 from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe, hover_rotor_speed
 
-MAX_SPEED = 15.0  # m/s, sideways
+MAX_SPEED = 15.0  # m/s, horizontal
 MAX_CLIMB = 5.0  # m/s
 MAX_YAW_RATE = math.radians(120.0)
-APPROACH = 1.2  # 1/s: near its target the drone flies no faster than this times the distance
-ARRIVED_M, ARRIVED_SPEED = 0.1, 0.3
-STRAIGHT = 0.9  # cosine of the turn up to which a path goes on straight
-TURN_GAIN = 2.0  # 1/s
-SHORT_WAY = 0.5  # metres or m/s: below it, as in AirSim, a way does not tell where to look
-ON_THE_GROUND_M = 0.02
+APPROACH_GAIN = 1.2  # 1/s: near its target the drone flies no faster than this times the distance
+ARRIVAL_DISTANCE_M, ARRIVAL_SPEED = 0.1, 0.3
+STRAIGHT_COSINE = 0.9  # a path whose turn at a point has a larger cosine counts as straight there
+YAW_GAIN = 2.0  # 1/s
+MIN_TRAVEL = 0.5  # metres or m/s: as in AirSim, a shorter travel vector does not say where to look
+LANDED_HEIGHT_M = 0.02
 
 
 @dataclass(frozen=True)
-class Vehicle:
-    """The drone as a motion sees it."""
+class VehicleState:
+    """What a motion knows of the vehicle."""
 
     time_s: float
     """Simulated time."""
@@ -49,151 +50,154 @@ class Setpoint:
     """Metres above the ground."""
 
 
-Motion = Callable[[Vehicle], tuple[Setpoint, bool | None]]
-"""What to do now, and whether it has succeeded (True), failed (False) or goes on (None)."""
+Motion = Callable[[VehicleState], tuple[Setpoint, bool | None]]
+"""Returns the current set-point, and whether the motion has succeeded (True), failed (False) or continues (None)."""
 
-Way = tuple[float, float]
-"""Where the drone flies, east and north: a velocity, or what is left to the next point."""
+Travel = tuple[float, float]
+"""The direction of travel, east and north: a velocity, or the offset to the next point."""
 
-Turn = Callable[[Vehicle, Way], float]
-"""The yaw rate to hold now, rad/s."""
-
-
-def _limited(value: float, most: float) -> float:
-    return min(max(value, -most), most)
+YawControl = Callable[[VehicleState, Travel], float]
+"""Returns the yaw rate to hold now, rad/s."""
 
 
-def at_rate(rate: float) -> Turn:
-    """Turn at a rate, rad/s."""
-    limited = _limited(rate, MAX_YAW_RATE)
-    return lambda vehicle, way: limited
+def _clamp(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
 
 
-def to_heading(yaw: float) -> Turn:
-    """Turn to a heading and keep it."""
-    return lambda vehicle, way: _limited(TURN_GAIN * wrap(yaw - vehicle.yaw), MAX_YAW_RATE)
+def turn_at_rate(yaw_rate: float) -> YawControl:
+    """Turn at a constant rate, rad/s."""
+    limited = _clamp(yaw_rate, MAX_YAW_RATE)
+    return lambda state, travel: limited
 
 
-def ahead(left: float) -> Turn:
-    """Look `left` radians to the left of where the drone flies at each moment."""
+def turn_to_heading(yaw: float) -> YawControl:
+    """Turn to a heading, radians, and hold it."""
+    return lambda state, travel: _clamp(YAW_GAIN * wrap_radians(yaw - state.yaw), MAX_YAW_RATE)
 
-    def turn(vehicle: Vehicle, way: Way) -> float:
-        if math.hypot(*way) < SHORT_WAY:
+
+def face_travel(offset: float) -> YawControl:
+    """Face `offset` radians to the left of the current direction of travel."""
+
+    def control(state: VehicleState, travel: Travel) -> float:
+        if math.hypot(*travel) < MIN_TRAVEL:
             return 0.0
-        return to_heading(math.atan2(way[1], way[0]) + left)(vehicle, way)
+        return turn_to_heading(math.atan2(travel[1], travel[0]) + offset)(state, travel)
 
-    return turn
+    return control
 
 
 def _climb_lead(airframe: Airframe) -> float:
-    """Seconds: how far ahead of a climb its altitude set-point must be for the controller to hold the rate of climb.
+    """How far ahead of the drone, in seconds of climb, the altitude set-point must be to hold a rate of climb.
 
-    The controller knows altitudes alone: acceleration = altitude_gain * (altitude - z) - climb_gain * v. With the
-    set-point v * lead above the drone, it holds v; the rotors' inflow drag is leant against beforehand.
+    The controller tracks altitudes only: acceleration = altitude_gain * (altitude - z) - climb_gain * v. With the
+    set-point v * lead above the drone it holds v; the lead also compensates the rotors' inflow drag.
     """
     inflow = 4 * airframe.inflow_drag * hover_rotor_speed(airframe) / airframe.mass
     return (airframe.climb_gain + inflow) / airframe.altitude_gain
 
 
-CLIMB_LEAD = _climb_lead(Airframe())
+CLIMB_LEAD_S = _climb_lead(Airframe())
 
 
-def _climbing(vehicle: Vehicle, climb: float) -> float:
-    """The altitude set-point that climbs at a rate, m/s."""
-    return min(max(vehicle.position[2] + CLIMB_LEAD * _limited(climb, MAX_CLIMB), LOWEST), HIGHEST)
+def _altitude_for_climb(state: VehicleState, climb: float) -> float:
+    """The altitude set-point, metres, that makes the drone climb at a rate, m/s."""
+    return min(max(state.position[2] + CLIMB_LEAD_S * _clamp(climb, MAX_CLIMB), LOWEST), HIGHEST)
 
 
 def hover(altitude: float) -> Motion:
-    """Brake and stay, for ever."""
+    """Brake and hover; this never ends."""
     setpoint = Setpoint(altitude=min(max(altitude, LOWEST), HIGHEST))
-    return lambda vehicle: (setpoint, None)
+    return lambda state: (setpoint, None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """A velocity to hold."""
+class VelocityTarget:
+    """A horizontal velocity to hold, with a rate of climb or an altitude."""
 
     velocity: tuple[float, float]
     """m/s, east and north."""
     climb: float | None = None
-    """m/s; 0 holds the altitude the motion begins at, None another one."""
+    """m/s; 0 holds the altitude at which the motion starts, None holds `altitude`."""
     altitude: float = 0.0
-    """Metres, held where climb is None."""
+    """Metres, field frame; used when climb is None."""
 
 
-def by_velocity(course: Course, turn: Turn, duration_s: float, begin: Vehicle) -> Motion:
-    """Hold a velocity and turn for a time."""
-    fast = math.hypot(*course.velocity)
-    shrink = min(1.0, MAX_SPEED / fast) if fast else 1.0
-    velocity = course.velocity[0] * shrink, course.velocity[1] * shrink
-    held = begin.position[2] if course.climb == 0 else course.altitude
-    held = min(max(held, LOWEST), HIGHEST)
+def hold_velocity(target: VelocityTarget, yaw_control: YawControl, duration_s: float, start: VehicleState) -> Motion:
+    """Hold a velocity for a time."""
+    speed = math.hypot(*target.velocity)
+    scale = min(1.0, MAX_SPEED / speed) if speed else 1.0
+    velocity = target.velocity[0] * scale, target.velocity[1] * scale
+    held_altitude = start.position[2] if target.climb == 0 else target.altitude
+    held_altitude = min(max(held_altitude, LOWEST), HIGHEST)
 
-    def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
-        altitude = _climbing(vehicle, course.climb) if course.climb else held
-        setpoint = Setpoint(velocity, turn(vehicle, velocity), altitude)
-        # Half a microsecond of grace: times are sums of many steps.
-        return setpoint, True if vehicle.time_s - begin.time_s >= duration_s - 5e-7 else None
+    def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
+        altitude = _altitude_for_climb(state, target.climb) if target.climb else held_altitude
+        setpoint = Setpoint(velocity, yaw_control(state, velocity), altitude)
+        # Half a microsecond of tolerance, as times are sums of many steps.
+        return setpoint, True if state.time_s - start.time_s >= duration_s - 5e-7 else None
 
-    return aim
+    return motion
 
 
-def _is_passed(here: Vector, point: Vector, before: Vector, after: Vector, speed: float) -> bool:
-    """Whether a drone on its way to a point may fly on to the one after it.
+def _may_proceed(position: Vector, point: Vector, previous: Vector, following: Vector, speed: float) -> bool:
+    """Whether a drone on its way from the `previous` point to `point` may already head for the `following` one.
 
-    It may as soon as flying on to the point would mean slowing down; where the path turns there, only in the second
-    half of the leg, or a small round trip would be over before it began.
+    It may as soon as it would have to slow down for the point. Where the path turns there, it may only on the second
+    half of the leg; otherwise a small round trip would be over before it began.
     """
-    off, on = ([b - a for a, b in zip(*ends, strict=True)] for ends in ((here, point), (point, after)))
-    distance, near = math.hypot(*off), speed / APPROACH
-    if sum(a * b for a, b in zip(off, on, strict=True)) <= STRAIGHT * distance * math.hypot(*on):
-        near = min(near, math.dist(before, point) / 2)
-    return distance < max(near, ARRIVED_M)
+    to_point, onwards = (
+        [b - a for a, b in zip(*ends, strict=True)] for ends in ((position, point), (point, following))
+    )
+    distance, threshold = math.hypot(*to_point), speed / APPROACH_GAIN
+    if sum(a * b for a, b in zip(to_point, onwards, strict=True)) <= STRAIGHT_COSINE * distance * math.hypot(*onwards):
+        threshold = min(threshold, math.dist(previous, point) / 2)
+    return distance < max(threshold, ARRIVAL_DISTANCE_M)
 
 
-def along(path: Sequence[Vector], speed: float, turn: Turn, timeout_s: float, begin: Vehicle) -> Motion:
-    """Fly to each point in turn and arrive at the last; False after `timeout_s`."""
-    remaining, before = list(path), begin.position
-    speed = _limited(speed, MAX_SPEED)
+def follow_path(
+    path: Sequence[Vector], speed: float, yaw_control: YawControl, timeout_s: float, start: VehicleState
+) -> Motion:
+    """Fly past each point of a path and arrive at the last; fails after `timeout_s`."""
+    remaining, previous = list(path), start.position
+    speed = _clamp(speed, MAX_SPEED)
 
-    def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
-        nonlocal before
-        while len(remaining) > 1 and _is_passed(vehicle.position, remaining[0], before, remaining[1], speed):
-            before = remaining.pop(0)
-        east, north, up = (goal - here for goal, here in zip(remaining[0], vehicle.position, strict=True))
+    def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
+        nonlocal previous
+        while len(remaining) > 1 and _may_proceed(state.position, remaining[0], previous, remaining[1], speed):
+            previous = remaining.pop(0)
+        east, north, up = (goal - here for goal, here in zip(remaining[0], state.position, strict=True))
         distance = math.hypot(east, north, up)
-        pace = min(speed, APPROACH * distance) / max(distance, 1e-9)
-        altitude = _climbing(vehicle, up * pace)
-        has_arrived = distance < ARRIVED_M and math.hypot(*vehicle.velocity) < ARRIVED_SPEED
-        is_late = vehicle.time_s - begin.time_s >= timeout_s
-        setpoint = Setpoint((east * pace, north * pace), turn(vehicle, (east, north)), altitude)
+        pace = min(speed, APPROACH_GAIN * distance) / max(distance, 1e-9)
+        altitude = _altitude_for_climb(state, up * pace)
+        has_arrived = distance < ARRIVAL_DISTANCE_M and math.hypot(*state.velocity) < ARRIVAL_SPEED
+        is_late = state.time_s - start.time_s >= timeout_s
+        setpoint = Setpoint((east * pace, north * pace), yaw_control(state, (east, north)), altitude)
         return setpoint, True if has_arrived else (False if is_late else None)
 
-    return aim
+    return motion
 
 
-def rotate_to(yaw: float, margin: float, timeout_s: float, begin: Vehicle) -> Motion:
-    """Hover and turn to a heading, to within `margin` radians."""
-    turn, altitude = to_heading(yaw), begin.position[2]
+def rotate_to_yaw(yaw: float, margin: float, timeout_s: float, start: VehicleState) -> Motion:
+    """Hover and turn to a heading, to within `margin` radians; fails after `timeout_s`."""
+    yaw_control, altitude = turn_to_heading(yaw), start.position[2]
 
-    def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
-        is_there = abs(wrap(yaw - vehicle.yaw)) <= margin
-        is_late = vehicle.time_s - begin.time_s >= timeout_s
-        return Setpoint(yaw_rate=turn(vehicle, (0.0, 0.0)), altitude=altitude), True if is_there else (
-            False if is_late else None
-        )
+    def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
+        has_arrived = abs(wrap_radians(yaw - state.yaw)) <= margin
+        is_late = state.time_s - start.time_s >= timeout_s
+        setpoint = Setpoint(yaw_rate=yaw_control(state, (0.0, 0.0)), altitude=altitude)
+        return setpoint, True if has_arrived else (False if is_late else None)
 
-    return aim
+    return motion
 
 
-def land(speed: float, timeout_s: float, begin: Vehicle) -> Motion:
-    """Sink at a speed, m/s, until the ground."""
+def land(speed: float, timeout_s: float, start: VehicleState) -> Motion:
+    """Descend at a speed, m/s, to the ground; fails after `timeout_s`."""
 
-    def aim(vehicle: Vehicle) -> tuple[Setpoint, bool | None]:
-        is_down = vehicle.position[2] < LOWEST + ON_THE_GROUND_M
-        is_late = vehicle.time_s - begin.time_s >= timeout_s
-        # No lower limit here: the set-point must stay below the ground for the drone to come down to it.
-        altitude = vehicle.position[2] - CLIMB_LEAD * speed
-        return Setpoint(altitude=altitude), True if is_down else (False if is_late else None)
+    def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
+        has_landed = state.position[2] < LOWEST + LANDED_HEIGHT_M
+        is_late = state.time_s - start.time_s >= timeout_s
+        # Not clamped to LOWEST: the set-point must stay below the ground for the drone to come all the way down.
+        setpoint = Setpoint(altitude=state.position[2] - CLIMB_LEAD_S * speed)
+        return setpoint, True if has_landed else (False if is_late else None)
 
-    return aim
+    return motion

@@ -1,7 +1,7 @@
 """MessagePack-RPC as AirSim speaks it: [0, id, method, arguments] is answered by [1, id, error, result].
 
-What comes from outside is bounded here: the size of a message, how long half a message may take, how many calls of one
-client may wait at once.
+What clients can demand is bounded here: the size of a message, how long an incomplete message may take, and how many
+calls of one client may be pending at once.
 """
 
 from __future__ import annotations
@@ -15,74 +15,78 @@ import msgpack
 
 REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
 READ_BYTES = 1 << 13
-"""Read at a time: some 500 small calls, after which other clients get their turn."""
+"""Bytes per read: about 500 small calls, after which other clients get their turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one client may ask of a server."""
+    """What clients may demand of a server."""
 
-    message_bytes: int = 1 << 20
-    """Largest message, to within one read; AirSim's largest, a path to fly, has some 40 bytes a point."""
-    half_message_s: float = 10.0
-    """How long the rest of a message may take, seconds. Between messages a client may be silent for ever."""
-    waiting_calls: int = 256
-    """Calls not answered yet; further ones are read when these are."""
-    clients: int = 64
-    """Connections at once; further ones are closed."""
+    max_message_bytes: int = 1 << 20
+    """Largest message, to within one read; AirSim's largest, a path to fly, takes about 40 bytes per point."""
+    partial_message_timeout_s: float = 10.0
+    """How long a client may take for the rest of a message, seconds. Between messages, it may stay silent forever."""
+    max_pending_calls: int = 256
+    """Unanswered calls per client; further ones are read once these are answered."""
+    max_clients: int = 64
+    """Simultaneous connections; further ones are closed."""
 
 
 class ProtocolError(Exception):
-    """What came is no MessagePack-RPC, or is too much of it."""
+    """A client sent something other than MessagePack-RPC, or exceeded the limits."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """One call; a notification has no number and gets no answer."""
+class RpcRequest:
+    """One call."""
 
-    number: int | None
+    message_id: int | None
+    """Echoed in the response; None for a notification, which gets no response."""
     method: str
     arguments: list[Any]
 
 
-def _request(message: Any) -> Request:
+def _parse_request(message: Any) -> RpcRequest:
     match message:
-        case [kind, int() as number, str() as method, list() as arguments] if kind == REQUEST:
-            return Request(number, method, arguments)
+        case [kind, int() as message_id, str() as method, list() as arguments] if kind == REQUEST:
+            return RpcRequest(message_id, method, arguments)
         case [kind, str() as method, list() as arguments] if kind == NOTIFICATION:
-            return Request(None, method, arguments)
+            return RpcRequest(None, method, arguments)
     raise ProtocolError(f"got {str(message)[:60]!r}, expected [0, id, method, arguments]")
 
 
-async def requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIterator[Request]:
-    """The calls a client sends, until it leaves."""
-    # Whole messages leave the buffer before more is read, so it holds one that is too long and one read at most.
-    unpacker = msgpack.Unpacker(max_buffer_size=limits.message_bytes + READ_BYTES, raw=False)
-    num_read = num_understood = 0
+async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIterator[RpcRequest]:
+    """The calls a client sends, until it disconnects."""
+    # Complete messages leave the buffer before more is read, so it never holds more than one oversized message and one
+    # read.
+    unpacker = msgpack.Unpacker(max_buffer_size=limits.max_message_bytes + READ_BYTES, raw=False)
+    num_bytes_read = num_bytes_parsed = 0
     while True:
-        is_half = num_understood < num_read
+        is_partial = num_bytes_parsed < num_bytes_read
         try:
-            async with asyncio.timeout(limits.half_message_s if is_half else None):
+            async with asyncio.timeout(limits.partial_message_timeout_s if is_partial else None):
                 data = await reader.read(READ_BYTES)
         except TimeoutError:
-            raise ProtocolError(f"half a message, then nothing for {limits.half_message_s:g} s") from None
+            raise ProtocolError(
+                f"got part of a message, then nothing for {limits.partial_message_timeout_s:g} s"
+            ) from None
         if not data:
             return
         if len(data) == READ_BYTES:
-            await asyncio.sleep(0)  # reading what has come already does not wait, and others want to be heard
-        num_read += len(data)
+            await asyncio.sleep(0)  # reading buffered data does not yield to the event loop, and others are waiting
+        num_bytes_read += len(data)
         try:
             unpacker.feed(data)
             for message in unpacker:
-                num_understood = unpacker.tell()
-                yield _request(message)
+                num_bytes_parsed = unpacker.tell()
+                yield _parse_request(message)
         except msgpack.exceptions.BufferFull:
-            raise ProtocolError(f"got a message over {limits.message_bytes} bytes") from None
+            raise ProtocolError(f"got a message of more than {limits.max_message_bytes} bytes") from None
         except (ValueError, msgpack.exceptions.UnpackException) as error:
             raise ProtocolError(f"not MessagePack: {type(error).__name__}") from None
 
 
-def response(number: int, error: str | None, result: Any) -> bytes:
-    """The bytes of an answer."""
-    packed: bytes = msgpack.packb([RESPONSE, number, error, result], use_bin_type=True)
+def encode_response(message_id: int, error: str | None, result: Any) -> bytes:
+    """The bytes of a response."""
+    packed: bytes = msgpack.packb([RESPONSE, message_id, error, result], use_bin_type=True)
     return packed

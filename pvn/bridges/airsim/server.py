@@ -1,4 +1,4 @@
-"""The server: answers AirSim clients from one service, whatever they send and whenever they leave."""
+"""Serves AirSim clients from one host, whatever they send and whenever they disconnect."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pvn.bridges.airsim.api import dispatch
-from pvn.bridges.airsim.host import Service
-from pvn.bridges.airsim.protocol import Limits, ProtocolError, Request, requests, response
+from pvn.bridges.airsim.host import Host
+from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encode_response, read_requests
 
-PORT = 41451
+DEFAULT_PORT = 41451
 
 log = logging.getLogger(__name__)
 
 
-class _Client:
-    """One connection: its calls are begun in order; those that take time are answered when they are done."""
+class _Connection:
+    """One client. Its calls start in the order they arrive; those that take time are answered when they finish."""
 
-    def __init__(self, service: Service, writer: asyncio.StreamWriter, limits: Limits) -> None:
-        self._service, self._writer = service, writer
-        self._free = asyncio.Semaphore(limits.waiting_calls)
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, host: Host, writer: asyncio.StreamWriter, limits: Limits) -> None:
+        self._host, self._writer = host, writer
+        self._call_slots = asyncio.Semaphore(limits.max_pending_calls)
+        self._pending: set[asyncio.Task[None]] = set()
 
-    def _answer(self, request: Request, error: str | None, result: Any) -> None:
-        if request.number is not None and not self._writer.is_closing():
-            self._writer.write(response(request.number, error, result))
+    def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
+        if request.message_id is not None and not self._writer.is_closing():
+            self._writer.write(encode_response(request.message_id, error, result))
 
-    async def _answer_later(self, request: Request, awaited: Awaitable[Any]) -> None:
+    async def _answer_later(self, request: RpcRequest, awaitable: Awaitable[Any]) -> None:
         try:
-            self._answer(request, None, await awaited)
-        except Exception as error:  # whatever went wrong in one call is that call's answer, not the server's end
+            self._answer(request, None, await awaitable)
+        except Exception as error:  # a failure in one call is reported to its caller and must not stop the server
             log.exception("%s failed", request.method)
             self._answer(request, f"{request.method}: {error}", None)
         finally:
-            self._free.release()
+            self._call_slots.release()
 
-    async def hear(self, request: Request) -> None:
-        """Begin a call."""
+    async def handle(self, request: RpcRequest) -> None:
+        """Start a call."""
         try:
-            result = dispatch(self._service, request.method, request.arguments)
+            result = dispatch(self._host, request.method, request.arguments)
         except ValueError as error:
             self._answer(request, str(error), None)
         except Exception as error:  # as above
@@ -50,17 +50,17 @@ class _Client:
             self._answer(request, f"{request.method}: {error}", None)
         else:
             if inspect.isawaitable(result):
-                await self._free.acquire()
+                await self._call_slots.acquire()
                 task = asyncio.ensure_future(self._answer_later(request, result))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._pending.add(task)
+                task.add_done_callback(self._pending.discard)
             else:
                 self._answer(request, None, result)
-        await self._writer.drain()  # a client that does not read its answers is not heard further
+        await self._writer.drain()  # a client that does not read its answers is not read from either
 
-    def leave(self) -> None:
-        """The client has gone: nobody waits for its calls. What it has told the vehicle to do goes on."""
-        for task in self._tasks:
+    def close(self) -> None:
+        """Drop the pending calls, for which nobody is waiting any more; the vehicle carries on with its motion."""
+        for task in self._pending:
             task.cancel()
         self._writer.close()
 
@@ -68,61 +68,65 @@ class _Client:
 class Server:
     """Listens for AirSim clients."""
 
-    def __init__(self, service: Service, limits: Limits = Limits()) -> None:
-        self._service, self._limits, self._num_clients = service, limits, 0
+    def __init__(self, host: Host, limits: Limits = Limits()) -> None:
+        self._host, self._limits = host, limits
+        self.num_clients = 0
+        """How many are connected now."""
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        name = writer.get_extra_info("peername")
-        if self._num_clients >= self._limits.clients:
-            log.warning("%s: refused, %d clients are here already", name, self._num_clients)
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        if self.num_clients >= self._limits.max_clients:
+            log.warning("%s: refused, %d clients are connected already", peer, self.num_clients)
             writer.close()
             return
-        self._num_clients += 1
-        client = _Client(self._service, writer, self._limits)
+        self.num_clients += 1
+        connection = _Connection(self._host, writer, self._limits)
         try:
-            async for request in requests(reader, self._limits):
-                await client.hear(request)
+            async for request in read_requests(reader, self._limits):
+                await connection.handle(request)
         except ProtocolError as error:
-            log.warning("%s: closed, %s", name, error)
+            log.warning("%s: connection closed, %s", peer, error)
         except OSError:
-            log.info("%s: left in the middle of a call", name)
+            log.info("%s: disconnected in the middle of a call", peer)
         except asyncio.CancelledError:
-            log.info("%s: closed, the server ends", name)
+            log.info("%s: connection closed, the server is shutting down", peer)
         finally:
-            self._num_clients -= 1
-            client.leave()
+            self.num_clients -= 1
+            connection.close()
 
-    async def listen(self, host: str = "127.0.0.1", port: int = PORT) -> tuple[asyncio.Server, asyncio.Task[None]]:
-        """Begin to answer; port 0 takes a free one. Returns the listening server and the running clock."""
-        server = await asyncio.start_server(self._serve, host, port)
-        return server, asyncio.ensure_future(self._service.run_clock())
+    async def listen(
+        self, address: str = "127.0.0.1", port: int = DEFAULT_PORT
+    ) -> tuple[asyncio.Server, asyncio.Task[None]]:
+        """Start to answer clients; port 0 picks a free one. Returns the listening server and the running clock."""
+        server = await asyncio.start_server(self._serve_client, address, port)
+        return server, asyncio.ensure_future(self._host.run_clock())
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> ValueError:
-    """What the user can mend: errors of the port have numbers of their own, all others are the host's."""
+def _cannot_listen(address: str, port: int, error: OSError) -> ValueError:
+    """The error and how to mend it: problems with the port have codes of their own, all others are the address's."""
     match error.errno:
         case errno.EADDRINUSE:
             advice = "; is another AirSim running? Choose another --port"
         case errno.EACCES:
-            advice = f"; ports such as {port} are the system's, choose a --port from 1024 to 65535"
+            advice = f"; port {port} is reserved for the system, choose a --port from 1024 to 65535"
         case _:
-            advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all it has"
-    return ValueError(f"cannot listen on {host}:{port} ({error.strerror or error}){advice}")
+            advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all of its addresses"
+    return ValueError(f"cannot listen on {address}:{port} ({error.strerror or error}){advice}")
 
 
-async def serve(service: Service, host: str, port: int, ready: Callable[[int], None]) -> None:
-    """Answer until cancelled; ready(port) is called when clients may come."""
+async def serve(host: Host, address: str, port: int, on_ready: Callable[[int], None]) -> None:
+    """Answer clients until cancelled; on_ready(port) is called once they can connect."""
     if not 0 <= port <= 65535:
-        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 takes a free one")
+        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 picks a free one")
     try:
-        server, clock = await Server(service).listen(host, port)
+        server, clock = await Server(host).listen(address, port)
     except OSError as error:
-        raise _cannot_listen(host, port, error) from None
+        raise _cannot_listen(address, port, error) from None
     try:
-        ready(server.sockets[0].getsockname()[1])
-        await clock  # for ever; if it fails, so do we
+        on_ready(server.sockets[0].getsockname()[1])
+        await clock  # which never ends; if it fails, so does the server
     finally:
-        # Clients that are still here are not waited for, as `async with` would from Python 3.12 on.
+        # `async with server` would wait, from Python 3.12 on, for all clients to disconnect.
         server.close()
         clock.cancel()
-        service.close()
+        host.close()

@@ -1,11 +1,12 @@
-"""Phrase banks: how people say what to fly, and what they call the things in the field (docs/formats.md).
+"""Phrase banks: how people say what to fly, and what they call the things in a field (docs/formats.md).
 
-Five banks by five authors are bundled; a user may bring others.
+Five banks by five authors are bundled; users may bring their own.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -17,25 +18,27 @@ from typing import Any
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, SLOTS, Manoeuvre, parse_manoeuvre
 from pvn.world.landmarks import LANDMARK_NAMES
 
-MOST_MANOEUVRES = 3
+MAX_MANOEUVRES = 3
 _ARTICLES = ("the", "a", "an")
 _SLOT = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """One way to say a list of manoeuvres."""
+    """One way to put a list of manoeuvres into words."""
 
     id: str
-    """Author and place in the author's bank: "a12"."""
-    do: tuple[Manoeuvre, ...]
-    say: str
-    """With slots {A}, {B}, {C} for landmarks, {F} for a fence and {W} for the lake, each with its article."""
+    """Author and index in the author's bank: "a12"."""
+    manoeuvres: tuple[Manoeuvre, ...]
+    """Key "do" of a bank file."""
+    template: str
+    """The sentence with slots {A}, {B}, {C} for landmarks, {F} for a fence and {W} for the lake; what is put into a
+    slot brings its own article. Key "say" of a bank file."""
 
     @property
-    def moves(self) -> bool:
-        """Whether there is any way to fly in it, rather than turns alone."""
-        return not all(IS_ON_THE_SPOT[manoeuvre.kind] for manoeuvre in self.do)
+    def has_movement(self) -> bool:
+        """Whether the drone flies somewhere, rather than only turning."""
+        return not all(IS_ON_THE_SPOT[manoeuvre.kind] for manoeuvre in self.manoeuvres)
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,11 @@ class Bank:
 
     author: str
     references: dict[str, tuple[str, ...]]
-    """For each landmark class noun phrases without an article; classes may be missing in a bank a user brings."""
+    """For each landmark class, noun phrases without an article; a user's bank may lack classes."""
     fence: tuple[str, ...]
-    """Noun phrases with {COLOR}."""
+    """Noun phrases for a fence, with {COLOR}."""
     lake: tuple[str, ...]
+    """Noun phrases for the lake."""
     phrases: tuple[Phrase, ...]
 
 
@@ -81,7 +85,9 @@ def _references(content: dict[str, Any], where: str) -> dict[str, tuple[str, ...
     for name, texts in given.items():
         if name not in LANDMARK_NAMES:
             near = difflib.get_close_matches(name, LANDMARK_NAMES, n=1, cutoff=0.0)[0]
-            raise _fail(where, "references", repr(name), f"one of the 63 landmark classes, such as {near!r}")
+            raise _fail(
+                where, "references", repr(name), f"one of the {len(LANDMARK_NAMES)} landmark classes, such as {near!r}"
+            )
         found[name] = _texts(texts, where, f"references of {name}")
         for text in found[name]:
             if _SLOT.search(text) or not re.search(r"\w", text):
@@ -89,11 +95,11 @@ def _references(content: dict[str, Any], where: str) -> dict[str, tuple[str, ...
     return found
 
 
-def _wanted_slots(do: tuple[Manoeuvre, ...]) -> set[str]:
-    slots = {slot for manoeuvre in do for slot in manoeuvre.slots}
-    if any(manoeuvre.kind == "fence" for manoeuvre in do):
+def _wanted_slots(manoeuvres: tuple[Manoeuvre, ...]) -> set[str]:
+    slots = {slot for manoeuvre in manoeuvres for slot in manoeuvre.slots}
+    if any(manoeuvre.kind == "fence" for manoeuvre in manoeuvres):
         slots.add("F")
-    if any(manoeuvre.kind.startswith("lake") for manoeuvre in do):
+    if any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
         slots.add("W")
     return slots
 
@@ -101,32 +107,32 @@ def _wanted_slots(do: tuple[Manoeuvre, ...]) -> set[str]:
 def _phrase(content: object, where: str, name: str) -> Phrase:
     if not (isinstance(content, dict) and isinstance(content.get("do"), list) and isinstance(content.get("say"), str)):
         raise _fail(where, "phrase", content, 'an object such as {"do": ["goto A"], "say": "fly to {A}"}')
-    say, texts = " ".join(content["say"].split()), content["do"]
-    where = f"{where} ({say!r})"
-    _check_text(say, where, "say")
-    if not say:
+    template, texts = " ".join(content["say"].split()), content["do"]
+    where = f"{where} ({template!r})"
+    _check_text(template, where, "say")
+    if not template:
         raise _fail(where, "say", "no words", "a sentence")
-    if not 1 <= len(texts) <= MOST_MANOEUVRES or not all(isinstance(text, str) for text in texts):
-        raise _fail(where, "do", texts, f"one to {MOST_MANOEUVRES} manoeuvres")
+    if not 1 <= len(texts) <= MAX_MANOEUVRES or not all(isinstance(text, str) for text in texts):
+        raise _fail(where, "do", texts, f"one to {MAX_MANOEUVRES} manoeuvres")
     try:
-        do = tuple(parse_manoeuvre(text) for text in texts)
+        manoeuvres = tuple(parse_manoeuvre(text) for text in texts)
     except ValueError as error:
         raise ValueError(f"{where}: {error}; see docs/formats.md") from None
-    if any(manoeuvre.kind == "fence" and manoeuvre.detail != "COLOR" for manoeuvre in do):
-        raise _fail(where, "do", texts, "fence COLOR: the colour is chosen where the drone is")
-    if sum(manoeuvre.kind == "fence" for manoeuvre in do) > 1:
+    if any(manoeuvre.kind == "fence" and manoeuvre.detail != "COLOR" for manoeuvre in manoeuvres):
+        raise _fail(where, "do", texts, "fence COLOR: the colour follows from where the drone is")
+    if sum(manoeuvre.kind == "fence" for manoeuvre in manoeuvres) > 1:
         raise _fail(where, "do", texts, "at most one fence, since there is one slot {F}")
-    letters = list(dict.fromkeys(slot for manoeuvre in do for slot in manoeuvre.slots))
+    letters = list(dict.fromkeys(slot for manoeuvre in manoeuvres for slot in manoeuvre.slots))
     if letters != list(SLOTS[: len(letters)]):
         raise _fail(where, "do", texts, "landmarks named A, B, C in the order they come")
-    said, wanted = set(_SLOT.findall(say)), _wanted_slots(do)
-    if said != wanted or "{" in _SLOT.sub("", say) or "}" in _SLOT.sub("", say):
+    found, wanted = set(_SLOT.findall(template)), _wanted_slots(manoeuvres)
+    if found != wanted or "{" in _SLOT.sub("", template) or "}" in _SLOT.sub("", template):
         slots = ", ".join(f"{{{slot}}}" for slot in sorted(wanted)) or "none"
-        raise _fail(where, "slots", ", ".join(f"{{{slot}}}" for slot in sorted(said)) or "none", slots)
-    article = re.search(r"\b(the|an?) \{", say, re.IGNORECASE)
+        raise _fail(where, "slots", ", ".join(f"{{{slot}}}" for slot in sorted(found)) or "none", slots)
+    article = re.search(r"\b(the|an?) \{", template, re.IGNORECASE)
     if article:
         raise _fail(where, "say", f"{article[0]!r}", "no article before a slot: the slot brings its own")
-    return Phrase(name, do, say)
+    return Phrase(name, manoeuvres, template)
 
 
 def _bank(content: object, where: str) -> Bank:
@@ -163,7 +169,7 @@ def _parse(text: str, where: str) -> Bank:
 
 
 def read_bank(path: Path | str) -> Bank:
-    """The bank in a JSON file; an error names the file, the phrase and the reason."""
+    """The bank in a JSON file; errors name the file, the phrase and the reason."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -174,19 +180,20 @@ def read_bank(path: Path | str) -> Bank:
     return _parse(text, str(path))
 
 
+@functools.cache
 def bundled_banks() -> tuple[Bank, ...]:
-    """The five banks of the package."""
+    """The five banks that come with the package."""
     folder = resources.files("pvn.corpus.meadow") / "phrase_banks"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
     return tuple(_parse(file.read_text(encoding="utf-8"), file.name) for file in files)
 
 
 def read_banks(paths: Sequence[Path]) -> tuple[Bank, ...]:
-    """The banks in some files, or the bundled ones if there are none."""
+    """The banks in some files, or the bundled ones if no files are given."""
     banks = tuple(read_bank(path) for path in paths) or bundled_banks()
     for place, bank in enumerate(banks):
         if any(bank.author == other.author for other in banks[:place]):
             raise ValueError(f"{paths[place]}: author: got {bank.author!r}, expected one no other bank has")
-    if not any(phrase.moves for bank in banks for phrase in bank.phrases):
+    if not any(phrase.has_movement for bank in banks for phrase in bank.phrases):
         raise ValueError("banks: got phrases that only turn, expected some that fly somewhere; add phrases")
     return banks

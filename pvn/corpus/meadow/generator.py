@@ -1,4 +1,4 @@
-"""The corpus in the box, "meadow": LANI's kind of fields and tours, flown by manoeuvres, told in the banks' phrases."""
+"""The generated corpus, "meadow": fields and tours like LANI's, flown by manoeuvres, told in phrases of the banks."""
 
 from __future__ import annotations
 
@@ -20,71 +20,76 @@ from pvn.corpus.meadow.banks import Bank, Phrase, bundled_banks
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.references import Lexicon, refer_to_all
 from pvn.corpus.meadow.scene import Scene
-from pvn.corpus.meadow.sentences import fill
-from pvn.corpus.meadow.tours import Choice, Do, Flight, fly_tour
+from pvn.corpus.meadow.sentences import fill_slots
+from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
-"""LANI's, in segments."""
+"""Number of segments in LANI's splits."""
 FULL_SIZE = sum(SIZES.values())
-PER_PARAGRAPH = 4.66
-"""LANI's 27,965 segments in 6,000 paragraphs."""
-PARAGRAPHS = {3: 0.12, 4: 0.34, 5: 0.32, 6: 0.16, 7: 0.06}
+SEGMENTS_PER_PARAGRAPH = 4.66
+"""As in LANI, which has 27,965 segments in 6,000 paragraphs."""
+PARAGRAPH_SHARES = {3: 0.12, 4: 0.34, 5: 0.32, 6: 0.16, 7: 0.06}
 """Shares of paragraphs by their number of segments."""
 UNSEEN_SHARE = 0.3
-"""Share of dev and test segments told in phrases no training segment uses."""
+"""Share of dev and test segments told in phrases that no training segment uses."""
 HELD_OUT_SHARE = 0.2
-"""Share of the phrases for a list of manoeuvres that training does without, where there are four or more."""
+"""Share of the phrases for a list of manoeuvres that are held out of training, if there are four or more."""
 NOISE = 0.04
-HURRY_WORDS = 10.0
+"""Share of sentences with a typing error or a missing article."""
+BREVITY_WORDS = 10.0
+"""A phrase with this many words more is chosen e times less often."""
 FIELDS_PER_JOB = 20
-TRIES_PER_FIELD, MOST_FIELDS = 10, 20
-"""Tours tried in a field, and fields tried, until one tour does not get stuck."""
+TRIES_PER_FIELD, MAX_FIELDS = 10, 20
+"""Tours tried per field, and fields tried, until a tour does not get stuck."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stock:
-    """The phrases of one kind, training's or those held out, by what they say."""
+class PhraseSet:
+    """Phrases, those for training or those held out, by the manoeuvres they describe."""
 
-    phrases: dict[Do, tuple[Phrase, ...]]
-    """For each list of manoeuvres, the phrases that say it."""
-    choice: Choice
+    phrases: dict[Manoeuvres, tuple[Phrase, ...]]
+    """For each list of manoeuvres, the phrases for it."""
+    choice: ManoeuvreChoice
     """How often each list is tried."""
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
-    """Everything the fields, flights and sentences depend on."""
+class GeneratorSettings:
+    """Everything that fields, flights and sentences depend on."""
 
     seed: int
     noise: float
+    """Chance of a slip in a sentence."""
     lexicon: Lexicon
-    seen: Stock
-    unseen: Stock | None
-    """None where the banks are too small for phrases to be held out."""
+    seen: PhraseSet
+    """Phrases for training."""
+    unseen: PhraseSet | None
+    """Phrases held out of training; None if the banks are too small for that."""
 
 
 @dataclass(frozen=True)
-class Field:
-    """One paragraph to be made."""
+class FieldPlan:
+    """A field and the paragraph to make in it."""
 
     environment: int
+    """Number of the field."""
     is_seen: tuple[bool, ...]
-    """For each segment, whether its phrase is one of training's."""
+    """For each segment, whether its phrase may be used in training."""
 
 
-def _weight(do: Do) -> float:
-    """How often people would say it, beside how many ways the banks have to say it; chosen for LANI's distances."""
-    texts = [str(manoeuvre) for manoeuvre in do]
-    kinds = {manoeuvre.kind for manoeuvre in do}
-    weight = {1: 1.9, 2: 1.0, 3: 0.6}[len(do)]
+def _weight(manoeuvres: Manoeuvres) -> float:
+    """How often a list is tried, per phrase that the banks have for it; tuned to LANI's distances."""
+    texts = [str(manoeuvre) for manoeuvre in manoeuvres]
+    kinds = {manoeuvre.kind for manoeuvre in manoeuvres}
+    weight = {1: 1.9, 2: 1.0, 3: 0.6}[len(manoeuvres)]
     if kinds & {"lake", "lake pass", "lake circle"}:
         weight *= 2.0  # there is not always a lake ahead
     if kinds & {"until", "between"}:
         weight *= 1.6
-    if len({slot for manoeuvre in do for slot in manoeuvre.slots}) > 1:
+    if len({slot for manoeuvre in manoeuvres for slot in manoeuvre.slots}) > 1:
         weight *= 1.5
     if "fence" in kinds:
         weight *= 0.7  # there is always a fence ahead
@@ -92,31 +97,32 @@ def _weight(do: Do) -> float:
         weight *= 0.4
     if "forward short" in texts and kinds <= {"turn", "face", "forward"}:
         weight *= 0.35
-    if do[0].kind in ("turn", "face"):
-        weight *= 0.15  # LANI's demonstrations mostly go on the way the drone is looking
+    if manoeuvres[0].kind in ("turn", "face"):
+        weight *= 0.15  # LANI's demonstrations mostly continue the way the drone faces
         if kinds <= {"turn", "face", "forward"}:
-            weight *= 0.6  # and mostly to something
+            weight *= 0.6  # and mostly lead to something
     return weight
 
 
 def _wording(phrase: Phrase) -> str:
-    """The phrase without capitals and punctuation: phrases that differ in nothing else are one."""
-    return " ".join(re.findall(r"\{.\}|\w+", phrase.say.lower()))
+    """The phrase without capitals and punctuation; phrases with the same wording count as one."""
+    return " ".join(re.findall(r"\{.\}|\w+", phrase.template.lower()))
 
 
-def _stock(phrases: Iterable[Phrase]) -> Stock:
-    groups: dict[Do, list[Phrase]] = defaultdict(list)
+def _phrase_set(phrases: Iterable[Phrase]) -> PhraseSet:
+    groups: dict[Manoeuvres, list[Phrase]] = defaultdict(list)
     for phrase in phrases:
-        groups[phrase.do].append(phrase)
-    shares = np.array([len(group) * _weight(do) for do, group in groups.items()])
-    return Stock({do: tuple(group) for do, group in groups.items()}, Choice(tuple(groups), shares / shares.sum()))
+        groups[phrase.manoeuvres].append(phrase)
+    shares = np.array([len(group) * _weight(manoeuvres) for manoeuvres, group in groups.items()])
+    choice = ManoeuvreChoice(tuple(groups), shares / shares.sum())
+    return PhraseSet({manoeuvres: tuple(group) for manoeuvres, group in groups.items()}, choice)
 
 
 def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[str]:
-    """The wordings that training does without."""
-    groups: dict[Do, list[str]] = defaultdict(list)
+    """The wordings that are held out of training."""
+    groups: dict[Manoeuvres, list[str]] = defaultdict(list)
     for phrase in phrases:
-        groups[phrase.do].append(_wording(phrase))
+        groups[phrase.manoeuvres].append(_wording(phrase))
     held: set[str] = set()
     for wordings in groups.values():
         distinct = list(dict.fromkeys(wordings))
@@ -126,94 +132,96 @@ def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[
     return held
 
 
-def make_recipe(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool) -> Recipe:
-    """The recipe for a corpus; `is_all_unseen` where nothing is trained, so that every phrase is new."""
+def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool) -> GeneratorSettings:
+    """The settings for a corpus; `is_all_unseen`: nothing is trained on these banks, so every phrase is unseen."""
     if not banks:
         raise ValueError("banks: got none, expected at least one phrase bank")
     if not 0.0 <= noise <= 1.0:
         raise ValueError(f"noise: got {noise:g}, expected a share from 0 to 1")
     if seed < 0:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
-    # Turning on the spot alone is no flight; LANI leaves such segments out too.
-    phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.moves]
+    # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
+    phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement]
     held = _hold_out(phrases, np.random.default_rng((seed, 1)))
     if is_all_unseen or not held:
-        everything = _stock(phrases)
-        return Recipe(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
-    return Recipe(
+        everything = _phrase_set(phrases)
+        return GeneratorSettings(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
+    return GeneratorSettings(
         seed,
         noise,
         Lexicon.of(banks),
-        _stock(phrase for phrase in phrases if _wording(phrase) not in held),
-        _stock(phrase for phrase in phrases if _wording(phrase) in held),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase) not in held),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase) in held),
     )
 
 
 def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> Phrase:
-    """One of the phrases; the shorter, the likelier, for people who type are in a hurry."""
-    shares = [math.exp(-phrase.say.count(" ") / HURRY_WORDS) for phrase in phrases]
-    total = np.cumsum(shares)
-    return phrases[int(np.searchsorted(total, generator.random() * total[-1], side="right"))]
+    """One of the phrases; shorter ones are likelier, since people who type are in a hurry."""
+    shares = [math.exp(-phrase.template.count(" ") / BREVITY_WORDS) for phrase in phrases]
+    cumulative = np.cumsum(shares)
+    return phrases[int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))]
 
 
-def _stock_for(recipe: Recipe, is_seen: bool) -> Stock:
-    return recipe.seen if is_seen or recipe.unseen is None else recipe.unseen
+def _phrase_set_for(settings: GeneratorSettings, is_seen: bool) -> PhraseSet:
+    return settings.seen if is_seen or settings.unseen is None else settings.unseen
 
 
-def _tell(
-    recipe: Recipe, scene: Scene, flight: Flight, is_seen: bool, generator: np.random.Generator
+def _write_instruction(
+    settings: GeneratorSettings, scene: Scene, flight: PlannedFlight, is_seen: bool, generator: np.random.Generator
 ) -> tuple[str, Annotation]:
-    stock = _stock_for(recipe, is_seen)
-    plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.do)
-    phrase = _pick_phrase(stock.phrases[plain], generator)
+    phrase_set = _phrase_set_for(settings, is_seen)
+    plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.manoeuvres)
+    phrase = _pick_phrase(phrase_set.phrases[plain], generator)
     author = phrase.id.rstrip("0123456789")
-    references, is_ambiguous = refer_to_all(recipe.lexicon, author, phrase.say, scene, flight, generator)
+    references, is_ambiguous = refer_to_all(settings.lexicon, author, phrase.template, scene, flight, generator)
     annotation = Annotation(
-        tuple(map(str, flight.do)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
+        tuple(map(str, flight.manoeuvres)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
     )
-    slips = np.random.default_rng(int(generator.integers(2**62)))  # apart, so that noise changes nothing else
-    return fill(phrase.say, references, recipe.noise, slips), annotation
+    slips = np.random.default_rng(
+        int(generator.integers(2**62))
+    )  # a generator of its own, so that noise changes nothing else
+    return fill_slots(phrase.template, references, settings.noise, slips), annotation
 
 
-def make_paragraph(recipe: Recipe, field: Field, layout: Layout | None = None) -> list[Segment]:
-    """The segments of one field, a random one by default; a tour that gets stuck gives way to another."""
-    choices = [_stock_for(recipe, is_seen).choice for is_seen in field.is_seen]
-    for attempt in range(TRIES_PER_FIELD * MOST_FIELDS):
+def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout | None = None) -> list[Segment]:
+    """The segments of one paragraph, in a random field by default; if a tour gets stuck, another is tried."""
+    choices = [_phrase_set_for(settings, is_seen).choice for is_seen in field.is_seen]
+    for attempt in range(TRIES_PER_FIELD * MAX_FIELDS):
         trial, tour = divmod(attempt, TRIES_PER_FIELD)
         if tour == 0:
-            layout_seed = np.random.default_rng((recipe.seed, field.environment, trial)).integers(2**62)
+            layout_seed = np.random.default_rng((settings.seed, field.environment, trial)).integers(2**62)
             scene = Scene.of(sample_layout(int(layout_seed)) if layout is None else layout)
-        generator = np.random.default_rng((recipe.seed, field.environment, trial, tour))
+        generator = np.random.default_rng((settings.seed, field.environment, trial, tour))
         flights = fly_tour(scene, choices, generator) if len(scene.centres) else None
         if flights is not None:
             break
     else:
         raise ValueError(
-            f"no tour of {len(choices)} flights could be found in {attempt + 1} tries; expected landmarks with room "
-            "between them and phrases that can be flown there; add landmarks, or phrases such as goto A and turn left"
+            f"no tour of {len(choices)} flights was found in {attempt + 1} tries; expected landmarks with room between "
+            "them and phrases that can be flown there; add landmarks, or phrases such as goto A and turn left"
         )
     segments = []
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
-        instruction, annotation = _tell(recipe, scene, flight, is_seen, generator)
+        instruction, annotation = _write_instruction(settings, scene, flight, is_seen, generator)
         demonstration = Demonstration(Task(scene.layout, flight.start, instruction), flight.path()[0])
         segments.append(Segment(field.environment, place, demonstration, annotation))
     return segments
 
 
 def sample_paragraph(seed: int, layout: Layout | None = None) -> list[Segment]:
-    """Five segments in a random field, or in a given one, told in the bundled banks' phrases."""
-    recipe = make_recipe(bundled_banks(), seed, 0.0, is_all_unseen=True)
-    return make_paragraph(recipe, Field(0, (False,) * 5), layout)
+    """Five segments in a random field, or in a given one, told in phrases of the bundled banks."""
+    settings = make_settings(bundled_banks(), seed, 0.0, is_all_unseen=True)
+    return make_paragraph(settings, FieldPlan(0, (False,) * 5), layout)
 
 
-def _make_paragraphs(recipe: Recipe, fields: Sequence[Field]) -> list[Segment]:
-    return [segment for field in fields for segment in make_paragraph(recipe, field)]
+def _make_paragraphs(settings: GeneratorSettings, fields: Sequence[FieldPlan]) -> list[Segment]:
+    return [segment for field in fields for segment in make_paragraph(settings, field)]
 
 
 def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> list[int]:
-    """Numbers of segments of paragraphs, LANI's on average, that add up exactly."""
-    count = max(round(num_segments / PER_PARAGRAPH), 1)
-    lengths = generator.choice(list(PARAGRAPHS), count, p=list(PARAGRAPHS.values()))
+    """Numbers of segments in paragraphs, on average as in LANI, that add up to `num_segments`."""
+    count = max(round(num_segments / SEGMENTS_PER_PARAGRAPH), 1)
+    lengths = generator.choice(list(PARAGRAPH_SHARES), count, p=list(PARAGRAPH_SHARES.values()))
     while lengths.sum() != num_segments:
         step = 1 if lengths.sum() < num_segments else -1
         may_change = np.flatnonzero(lengths + step >= 1)
@@ -221,30 +229,30 @@ def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> lis
     return lengths.tolist()
 
 
-def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) -> list[Field]:
-    """The fields of a split, numbered so that no two splits share one, whatever their sizes."""
+def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) -> list[FieldPlan]:
+    """The fields of a split, numbered so that no two splits share a field, whatever their sizes."""
     order = SPLITS.index(split)
     generator = np.random.default_rng((seed, 2, order))
     lengths = _paragraph_lengths(num_segments, generator)
     is_seen = np.ones(num_segments, bool)
     is_seen[generator.permutation(num_segments)[: round(unseen_share * num_segments)]] = False
     parts = np.split(is_seen, np.cumsum(lengths)[:-1])
-    return [Field(len(SPLITS) * place + order, tuple(part.tolist())) for place, part in enumerate(parts)]
+    return [FieldPlan(len(SPLITS) * place + order, tuple(part.tolist())) for place, part in enumerate(parts)]
 
 
 def split_sizes(size: int, only: Sequence[Split] = SPLITS) -> dict[Split, int]:
-    """Segments of each split in a corpus of about `size` segments, in LANI's proportions."""
+    """Number of segments in each split of a corpus of about `size` segments, in LANI's proportions."""
     if size < 20:
         raise ValueError(f"size: got {size}, expected at least 20 segments")
     return {split: max(round(size * SIZES[split] / FULL_SIZE), 3) for split in SPLITS if split in only}
 
 
-def _jobs(fields: Sequence[Field]) -> list[Sequence[Field]]:
+def _jobs(fields: Sequence[FieldPlan]) -> list[Sequence[FieldPlan]]:
     return [fields[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(fields), FIELDS_PER_JOB)]
 
 
-def _die_with(parent: int) -> None:
-    """End this process soon after its parent is gone; a killed one cannot say goodbye."""
+def _exit_with(parent: int) -> None:
+    """Exit soon after the parent process is gone: one that was killed cannot tell its children."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -254,14 +262,16 @@ def _die_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _results(recipe: Recipe, jobs: Sequence[Sequence[Field]], num_processes: int) -> Iterator[list[Segment]]:
-    make = functools.partial(_make_paragraphs, recipe)
+def _results(
+    settings: GeneratorSettings, jobs: Sequence[Sequence[FieldPlan]], num_processes: int
+) -> Iterator[list[Segment]]:
+    make = functools.partial(_make_paragraphs, settings)
     if num_processes == 1:
         yield from map(make, jobs)
         return
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_die_with, initargs=(os.getpid(),)
+        num_processes, mp_context=context, initializer=_exit_with, initargs=(os.getpid(),)
     ) as pool:
         yield from pool.map(make, jobs)
 
@@ -277,19 +287,21 @@ def make_meadow(
     num_processes: int = 1,
     watch: Callable[[int], None] = lambda count: None,
 ) -> Corpus:
-    """A corpus of about `size` segments from phrase banks; the same arguments give the same corpus.
+    """A corpus of about `size` segments, told in phrases of the banks; the same arguments give the same corpus.
 
-    `only` leaves splits out and changes nothing in the others. watch(count) is told of every few segments made.
+    Splits that are not in `only` are left out, which does not change the others. watch(count) is called now and then
+    with the number of segments made so far.
     """
-    recipe = make_recipe(banks, seed, noise, is_all_unseen)
+    sizes = split_sizes(size, only)
+    settings = make_settings(banks, seed, noise, is_all_unseen)
     splits: dict[Split, tuple[Segment, ...]] = {}
-    held = 0.0 if recipe.unseen is None else 1.0 if is_all_unseen else UNSEEN_SHARE
+    unseen_share = 0.0 if settings.unseen is None else 1.0 if is_all_unseen else UNSEEN_SHARE
     plans = {
-        split: plan_split(split, count, seed, 0.0 if split == "train" else held)
-        for split, count in split_sizes(size, only).items()
+        split: plan_split(split, count, seed, 0.0 if split == "train" else unseen_share)
+        for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = _results(recipe, jobs, num_processes)
+    results = _results(settings, jobs, num_processes)
     for split, fields in plans.items():
         made: list[Segment] = []
         for _ in _jobs(fields):

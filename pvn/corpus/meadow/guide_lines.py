@@ -1,7 +1,8 @@
-"""The line each manoeuvre follows from where the drone is, if the manoeuvre makes sense from there.
+"""The line along which to fly each manoeuvre from where the drone is, if the manoeuvre makes sense there.
 
 Every function takes the scene, the drone's pose and what the manoeuvre needs, and returns guide points (G, 2), field
-frame, metres, or None. The definitions are in docs/corpus.md; `pvn.corpus.meadow.manoeuvre_checks` checks what is flown by them.
+frame, metres, or None if it makes no sense. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
+that what is flown fits its definition.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numba
 import numpy as np
 
 from pvn.corpus.meadow.scene import Lake, Points, Scene, shore_distance
-from pvn.corpus.meadow.steering import STRIDE, arc, around, straight
+from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
 from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
-"""Direction in which each fence stands, radians."""
+"""Direction from the field's centre to each fence, radians."""
 SWEEPS = {"quarter": math.pi / 2, "half": math.pi, "full": 2 * math.pi}
 SHORE_PATH = 1.8
 """Distance from the shore at which a lake is passed and circled, metres."""
@@ -26,14 +27,14 @@ SHORE_PATH = 1.8
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the drone is: field frame, metres, radians."""
+    """Where the drone is and where it heads: field frame, metres, radians."""
 
     x: float
     y: float
     heading: float
 
     def ahead(self, metres: float) -> tuple[float, float]:
-        """The place so many metres straight ahead."""
+        """The point this many metres straight ahead."""
         return self.x + metres * math.cos(self.heading), self.y + metres * math.sin(self.heading)
 
 
@@ -42,12 +43,12 @@ def _circle_point(centre: Points, radius: float, angle: float) -> tuple[float, f
 
 
 def _from_centre(pose: Pose, centre: Points) -> tuple[float, float]:
-    """Distance and direction of the drone as seen from a landmark's centre."""
+    """Distance and direction of the drone from a landmark's centre."""
     return math.hypot(pose.x - centre[0], pose.y - centre[1]), math.atan2(pose.y - centre[1], pose.x - centre[0])
 
 
 def to_landmark(scene: Scene, pose: Pose, mark: int, detail: str, generator: np.random.Generator) -> Points | None:
-    """To a side of a landmark, or to where one arrives."""
+    """To one side of a landmark, or, without a side, to the side on which one arrives."""
     centre, radius = scene.centres[mark], scene.radii[mark]
     distance, angle = _from_centre(pose, centre)
     if distance < radius + 4.0 and not (detail == "behind" and distance > radius + 1.0):
@@ -61,13 +62,13 @@ def to_landmark(scene: Scene, pose: Pose, mark: int, detail: str, generator: np.
         case "behind":
             end = _circle_point(centre, radius, angle + math.pi)
         case _:
-            # Left of the landmark as seen on the way to it, which is seen from the landmark itself its other hand.
+            # Left as seen by the approaching drone, hence to the right of the direction from the landmark to the drone.
             end = _circle_point(centre, radius, angle - math.pi / 2 if detail == "left" else angle + math.pi / 2)
-    return around(pose.x, pose.y, *end, scene.centres, scene.solids)
+    return detour(pose.x, pose.y, *end, scene.centres, scene.solids)
 
 
 def past_landmark(scene: Scene, pose: Pose, mark: int, side: int, generator: np.random.Generator) -> Points | None:
-    """Straight past a landmark that stays on one side, and a little beyond."""
+    """Straight past a landmark, kept on one side, and a little further."""
     centre, radius = scene.centres[mark], scene.radii[mark]
     distance, angle = _from_centre(pose, centre)
     gap = radius * generator.uniform(0.9, 1.2)
@@ -77,7 +78,7 @@ def past_landmark(scene: Scene, pose: Pose, mark: int, side: int, generator: np.
     x, y = _circle_point(centre, gap, touch)
     beyond = generator.uniform(3.4, 5.6)
     onward = touch + side * math.pi / 2
-    return straight(pose.x, pose.y, x + beyond * math.cos(onward), y + beyond * math.sin(onward))
+    return straight_line(pose.x, pose.y, x + beyond * math.cos(onward), y + beyond * math.sin(onward))
 
 
 def around_landmark(
@@ -98,14 +99,14 @@ def around_landmark(
     else:
         touch = angle + side * math.radians(25)
         sweep -= math.radians(25)
-    approach = straight(pose.x, pose.y, *_circle_point(centre, wide, touch))
+    approach = straight_line(pose.x, pose.y, *_circle_point(centre, wide, touch))
     return np.concatenate([approach, arc(centre[0], centre[1], wide, touch, side * sweep)[1:]])
 
 
 def between_landmarks(
     scene: Scene, pose: Pose, marks: tuple[int, int], detail: str, generator: np.random.Generator
 ) -> Points | None:
-    """To the gap between two landmarks, or through it and a little beyond."""
+    """To the middle between two landmarks, or between them and a little further."""
     one, other = scene.centres[marks[0]], scene.centres[marks[1]]
     across, middle = other - one, (one + other) / 2
     width = math.hypot(across[0], across[1])
@@ -113,35 +114,35 @@ def between_landmarks(
     distance = math.hypot(ahead[0], ahead[1])
     if not 5.0 < distance < 25.0:
         return None
-    if abs(ahead @ across) > 0.7 * width * distance:  # nearly along the line from one to the other: not a gap
+    if abs(ahead @ across) > 0.7 * width * distance:  # nearly in line with both: from here they do not look like a gap
         return None
     off = generator.uniform(-0.7, 0.7)
     beyond = 0.0 if detail == "stop" else generator.uniform(3.3, 5.7)
     end = middle + across / width * off + ahead / distance * beyond
-    return straight(pose.x, pose.y, end[0], end[1])
+    return straight_line(pose.x, pose.y, end[0], end[1])
 
 
 def towards_landmark(scene: Scene, pose: Pose, mark: int, generator: np.random.Generator) -> Points | None:
-    """Straight to a landmark, half of the way."""
+    """Straight towards a landmark, half of the way."""
     off = scene.centres[mark] - (pose.x, pose.y)
     distance, share = math.hypot(off[0], off[1]), generator.uniform(0.46, 0.54)
     if not 12.0 < distance < 40.0:
         return None
-    return straight(pose.x, pose.y, pose.x + share * off[0], pose.y + share * off[1])
+    return straight_line(pose.x, pose.y, pose.x + share * off[0], pose.y + share * off[1])
 
 
 def until_abeam(scene: Scene, pose: Pose, mark: int, side: int) -> Points | None:
-    """Straight ahead until a landmark is abeam on one side."""
+    """Straight ahead until a landmark is abeam, on the given side."""
     off = scene.centres[mark] - (pose.x, pose.y)
     along = off[0] * math.cos(pose.heading) + off[1] * math.sin(pose.heading)
     aside = side * (off[1] * math.cos(pose.heading) - off[0] * math.sin(pose.heading))
     if not (4.5 < along < 24.0 and scene.solids[mark] + 1.0 < aside < 13.0):
         return None
-    return straight(pose.x, pose.y, *pose.ahead(along))
+    return straight_line(pose.x, pose.y, *pose.ahead(along))
 
 
 def to_fence(scene: Scene, pose: Pose, colour: str, generator: np.random.Generator) -> Points | None:
-    """To a fence, somewhere between straight ahead and the shortest way."""
+    """To a fence, in a direction between straight ahead and the shortest way."""
     normal = FENCES[colour]
     off = wrap_radians(pose.heading - normal)
     if abs(off) > math.radians(65):
@@ -155,13 +156,13 @@ def to_fence(scene: Scene, pose: Pose, colour: str, generator: np.random.Generat
     if not 5.0 < length < 38.0:
         return None
     end = pose.x + length * math.cos(angle), pose.y + length * math.sin(angle)
-    return around(pose.x, pose.y, *end, scene.centres, scene.solids)
+    return detour(pose.x, pose.y, *end, scene.centres, scene.solids)
 
 
 def forward(pose: Pose, detail: str, generator: np.random.Generator) -> Points:
-    """Straight ahead, a little or a good way."""
+    """Straight ahead, a short or a long way."""
     metres = generator.uniform(4.3, 5.7) if detail == "short" else generator.uniform(13.3, 16.7)
-    return straight(pose.x, pose.y, *pose.ahead(metres))
+    return straight_line(pose.x, pose.y, *pose.ahead(metres))
 
 
 def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | None:
@@ -173,24 +174,24 @@ def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | 
     if not 4.5 < length < 30.0:
         return None
     share = length / float(distance[nearest])
-    return straight(pose.x, pose.y, pose.x + share * off[nearest, 0], pose.y + share * off[nearest, 1])
+    return straight_line(pose.x, pose.y, pose.x + share * off[nearest, 0], pose.y + share * off[nearest, 1])
 
 
 @numba.njit(cache=True)
 def _shore_line(x, y, side, centre, shore, reach, sweep):
-    """Guide points (G, 2) to the line around a lake and along it over `sweep` radians; none if there is no way."""
+    """Guide points (G, 2) to a line around a lake and `sweep` radians along it; none if it cannot be reached."""
     bins = len(reach)
     unit = 2 * math.pi / bins
     begin = math.atan2(y - centre[1], x - centre[0])
-    # The farthest point of the line that can be reached straight without crossing it.
+    # The furthest point of that line that can be reached straight, without coming too close to the shore.
     touch = -1
     for number in range(bins // 2):
         angle = begin + side * number * unit
         wide = reach[int(round(angle / unit)) % bins] + SHORE_PATH
-        way = straight(x, y, centre[0] + wide * math.cos(angle), centre[1] + wide * math.sin(angle))
+        line = straight_line(x, y, centre[0] + wide * math.cos(angle), centre[1] + wide * math.sin(angle))
         is_open = True
-        for point in range(len(way)):
-            if shore_distance(way[point, 0], way[point, 1], shore) < SHORE_PATH - 0.6:
+        for point in range(len(line)):
+            if shore_distance(line[point, 0], line[point, 1], shore) < SHORE_PATH - 0.6:
                 is_open = False
                 break
         if is_open:
@@ -211,14 +212,14 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
     points[0] = corners[0]
     total = 1
     for corner in range(count + 1):
-        piece = straight(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        points[total : total + len(piece) - 1] = piece[1:]
-        total += len(piece) - 1
+        leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
+        points[total : total + len(leg) - 1] = leg[1:]
+        total += len(leg) - 1
     return points[:total].copy()
 
 
 def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
-    """Along the lake, which stays on one side, to beyond it."""
+    """Along the lake, kept on one side, until it is behind the drone."""
     off = lake.centre - (pose.x, pose.y)
     distance = math.hypot(off[0], off[1])
     if distance > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
@@ -231,7 +232,7 @@ def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator)
 
 
 def around_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
-    """To the lake and around it, which stays on one side."""
+    """To the lake and around it, keeping it on one side."""
     off = lake.centre - (pose.x, pose.y)
     if math.hypot(off[0], off[1]) > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
         return None

@@ -1,4 +1,4 @@
-"""The closed set of manoeuvres a sentence can ask for, as the phrase banks write them: "pass A left", "fence COLOR"."""
+"""The closed set of manoeuvres that phrases can ask for, as the banks write them: "pass A left", "fence COLOR"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Colour = Literal["blue", "white", "red", "yellow"]
 
 SLOTS = ("A", "B", "C")
 COLOURS: tuple[Colour, ...] = get_args(Colour)
-"""Of the fences in the north, south, east and west."""
+"""Colours of the fences in the north, south, east and west."""
 NUM_LANDMARKS: dict[Kind, int] = {
     "goto": 1, "pass": 1, "between": 2, "circle": 1, "face": 1, "toward": 1, "until": 1, "fence": 0, "lake": 0,
     "lake pass": 0, "lake circle": 0, "turn": 0, "forward": 0,
@@ -36,6 +36,7 @@ DETAILS: dict[Kind, tuple[str, ...]] = {
     "forward": ("short", "long"),
 }
 IS_ON_THE_SPOT: dict[Kind, bool] = {kind: kind in ("face", "turn") for kind in NUM_LANDMARKS}
+"""Whether the drone only turns."""
 _PATTERN = re.compile(r"(lake pass|lake circle|[a-z]+)((?: [ABC])*)((?: [a-zA-Z]+)*)")
 
 
@@ -45,22 +46,22 @@ class Manoeuvre:
 
     kind: Kind
     slots: tuple[str, ...] = ()
-    """Letters of the landmarks it needs."""
+    """Letters of the landmarks it refers to."""
     detail: str = ""
-    """Which of the kind's variants: a side, an extent, a colour."""
+    """Which variant of the kind: a side, an extent, a colour."""
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.kind, *self.slots, self.detail) if part)
 
     @property
     def side(self) -> int:
-        """+1 where the thing is to be on the drone's left, -1 on its right, 0 where there is no side."""
+        """1 if the landmark or lake is kept on the drone's left, -1 on its right, 0 if neither."""
         words = self.detail.split()
         return ("left" in words) - ("right" in words)
 
 
 def parse_manoeuvre(text: str) -> Manoeuvre:
-    """The manoeuvre a bank writes as `text`."""
+    """The manoeuvre that a bank writes as `text`."""
     match = _PATTERN.fullmatch(text)
     if match and match[1] in NUM_LANDMARKS:
         kind: Kind = match[1]  # type: ignore[assignment]
@@ -78,4 +79,4 @@ ALL_MANOEUVRES: tuple[str, ...] = tuple(
     for detail in DETAILS[kind]
     if detail not in COLOURS
 )
-"""Each once, with the slots A and B."""
+"""Each once, with slots A and B."""

@@ -1,8 +1,8 @@
-"""References: what to call a landmark so that a listener who sees the field can tell which one is meant.
+"""References: what to call a landmark so that a listener who sees the field knows which one is meant.
 
-A reference fits a landmark if all its words occur together in some reference any author has for the landmark's class.
-One that fits a single landmark of the field is chosen as it is; one that fits several is told apart by what is
-near it, by distance or by side; a small share stays ambiguous, as people's do.
+A reference fits a landmark if some author's reference for the landmark's class contains all of its words. A reference
+that fits only one landmark of the field is used as it is. One that fits several is made clear by a neighbour, a
+distance or a side; a small share stays ambiguous, as people's references do.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.meadow.guide_lines import FENCES, Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
 from pvn.corpus.meadow.scene import Points, Scene, shore_distance
-from pvn.corpus.meadow.tours import Flight
+from pvn.corpus.meadow.tours import PlannedFlight
 from pvn.corpus.vocabulary import merge_typos, tokenise
 from pvn.geometry import wrap_radians
-from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import FIELD_SIZE
 
 AMBIGUOUS_SHARE = 0.02
-"""Share of references that may fit several landmarks of the field, with nothing to tell them apart."""
-TOLD_APART_SHARE = 0.5
-"""Share of references that fit several landmarks and are kept where there is a way to tell them apart."""
+"""Share of references that may stay ambiguous."""
+CLARIFIED_SHARE = 0.5
+"""How often a reference that fits several landmarks is used, with a clarification, rather than a unique one."""
 NEAR = 14.0
-"""Landmarks this close are near each other, metres; LANI's layouts keep 10 m and more between most."""
-CLEARLY = 4.0
-"""What tells two things apart differs by at least this many metres."""
+"""Landmarks this close to each other are called near, metres; most are 10 m apart or more."""
+CLEAR_DIFFERENCE = 4.0
+"""Distances differ clearly if they differ by at least this many metres."""
 _EMPTY = frozenset(("a", "an", "the", "of", "with", "that", "is", "its", "thing", "object", "looking", "like", "s"))
 _NEAR_WORDS = ("near", "close to", "closest to")
 _AT_WORDS = ("near", "by", "next to", "close to")
@@ -42,21 +43,27 @@ _AFTER_THE_HEAD = re.compile(r"\b(?:of|with|that|thats|in|on|growing|like|made|w
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """What the authors call things, and which classes each name fits."""
+    """What the authors call things, and which classes each reference fits."""
 
     by_author: dict[str, dict[str, tuple[str, ...]]]
     """For each author and class, the author's references."""
     fits: dict[str, npt.NDArray[np.bool_]]
     """For each reference, which (63,) classes it fits."""
     fences: dict[str, tuple[str, ...]]
+    """For each author, references to a fence, with {COLOR}."""
     lakes: dict[str, tuple[str, ...]]
+    """For each author, references to the lake."""
 
     @staticmethod
     def of(banks: Sequence[Bank]) -> Lexicon:
-        """The lexicon of some banks; what a bank has no words for is called as the bundled banks call it."""
+        """The lexicon of some banks; what a bank has no words for is called what the bundled banks call it.
+
+        A class that no bank has words for is called by its noun.
+        """
         known = (*banks, *(bank for bank in bundled_banks() if bank.author not in {b.author for b in banks}))
         shared = {
             name: tuple(dict.fromkeys(text for bank in known for text in bank.references.get(name, ())))
+            or (LANDMARK_CLASSES[name].noun,)
             for name in LANDMARK_NAMES
         }
         fence = tuple(dict.fromkeys(text for bank in known for text in bank.fence))
@@ -83,13 +90,13 @@ def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, npt.NDArray[np.bo
     has = np.zeros((len(texts), len(words)), np.float32)
     for row, text in enumerate(texts):
         has[row, [words[word] for word in contents[text]]] = 1.0
-    # A reference lies within another if they share as many words as it has.
-    is_within = has @ has.T >= has.sum(axis=1)[:, None]
+    # A reference is contained in another if they share as many words as it has.
+    is_contained = has @ has.T >= has.sum(axis=1)[:, None]
     place_of = {text: place for place, text in enumerate(texts)}
     members = np.zeros((len(texts), len(references)), bool)
     for column, group in enumerate(references.values()):
         members[[place_of[text] for text in group], column] = True
-    return dict(zip(texts, is_within @ members, strict=True))
+    return dict(zip(texts, is_contained @ members, strict=True))
 
 
 @dataclass(frozen=True)
@@ -101,15 +108,21 @@ class Reference:
 
 
 class _Speaker:
-    """Chooses references in one field from one place."""
+    """Chooses references for one flight."""
 
     def __init__(
-        self, lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
+        self,
+        lexicon: Lexicon,
+        author: str,
+        template: str,
+        scene: Scene,
+        flight: PlannedFlight,
+        generator: np.random.Generator,
     ) -> None:
         self.lexicon, self.author, self.scene, self.pose = lexicon, author, scene, Pose(*flight.start)
         self.generator, self.meant = generator, flight.meant
-        # A phrase that goes on about "it" or what "is" there wants one thing, not several.
-        self.is_singular = bool(_SINGULAR.search(say))
+        # A phrase that goes on with "it" or "is" needs a singular.
+        self.is_singular = bool(_SINGULAR.search(template))
         self.classes = [LANDMARK_NAMES.index(mark.name) for mark in scene.layout.landmarks]
 
     def pick(self, options: Sequence[str]) -> str:
@@ -125,12 +138,12 @@ class _Speaker:
         return singular if self.is_singular and singular else names
 
     def _bearings(self, marks: Sequence[int]) -> Points:
-        """Directions off the heading of some landmarks, radians, left positive."""
+        """Directions (N,) of N landmarks relative to the heading, radians, positive to the left."""
         off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
         return wrap_radians(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
 
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
-        """A reference to a landmark; `is_seen_now` where its distance and side as the drone sees it now may tell."""
+        """A reference to a landmark; `is_seen_now`: its distance and side as the drone sees it now may be used."""
         names = self._names(mark)
         rivals = {name: self._rivals(name, mark) for name in names}
         alone = [name for name in names if not rivals[name]]
@@ -138,17 +151,17 @@ class _Speaker:
         draw = self.generator.random()
         if shared and draw < AMBIGUOUS_SHARE:
             return Reference(f"the {self.pick(shared)}", True)
-        # Names that need help come up about as often as people reach for them.
-        if shared and (not alone or draw < AMBIGUOUS_SHARE + TOLD_APART_SHARE * len(shared) / len(names)):
+        # Names that need a clarification come up about as often as people use them.
+        if shared and (not alone or draw < AMBIGUOUS_SHARE + CLARIFIED_SHARE * len(shared) / len(names)):
             name = self.pick(shared)
-            ways = self._ways_to_tell(name, mark, rivals[name], is_seen_now)
+            ways = self._clarifications(name, mark, rivals[name], is_seen_now)
             if ways:
                 return Reference(self.pick(ways), False)
         if alone:
             return Reference(f"the {self.pick(alone)}", False)
         return Reference(f"the {min(names, key=lambda name: len(rivals[name]))}", True)
 
-    def _ways_to_tell(self, name: str, mark: int, rivals: list[int], is_seen_now: bool) -> list[str]:
+    def _clarifications(self, name: str, mark: int, rivals: list[int], is_seen_now: bool) -> list[str]:
         ways = [*self._by_neighbour(name, mark, rivals), *self._by_border(name, mark, rivals)]
         if is_seen_now:
             ways += [*self._by_distance(name, mark, rivals), *self._by_side(name, mark, rivals)]
@@ -163,7 +176,9 @@ class _Speaker:
                 continue
             if abs(self._bearings([other])[0]) > math.radians(75):
                 continue
-            is_clear = all(np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEARLY for rival in rivals)
+            is_clear = all(
+                np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEAR_DIFFERENCE for rival in rivals
+            )
             alone = [text for text in self._names(other) if not self._rivals(text, other)]
             if is_clear and alone:
                 ways.append(f"the {name} {self.pick(_NEAR_WORDS)} the {self.pick(alone)}")
@@ -175,21 +190,21 @@ class _Speaker:
         for colour, angle in FENCES.items():
             ahead = np.array([math.cos(angle), math.sin(angle)])
             left = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
-            if left[0] < 7.0 and (left[1:] > left[0] + 2 * CLEARLY).all():
+            if left[0] < 7.0 and (left[1:] > left[0] + 2 * CLEAR_DIFFERENCE).all():
                 ways.append(f"the {name} {self.pick(_AT_WORDS)} the {colour} fence")
         if self.scene.lake is not None:
             places = self.scene.centres[marks].tolist()
             shore = np.array([shore_distance(x, y, self.scene.lake.shore) for x, y in places])
-            if shore[0] < 6.0 and (shore[1:] > shore[0] + 2 * CLEARLY).all():
+            if shore[0] < 6.0 and (shore[1:] > shore[0] + 2 * CLEAR_DIFFERENCE).all():
                 ways.append(f"the {name} {self.pick(_AT_WORDS)} the {self.pick(('lake', 'water'))}")
         return ways
 
     def _by_distance(self, name: str, mark: int, rivals: list[int]) -> list[str]:
         off = self.scene.centres[[mark, *rivals]] - (self.pose.x, self.pose.y)
         distance = np.hypot(off[:, 0], off[:, 1])
-        if (distance[1:] > distance[0] + CLEARLY).all():
+        if (distance[1:] > distance[0] + CLEAR_DIFFERENCE).all():
             return [f"the {self.pick(('closest', 'nearest'))} {name}"]
-        if (distance[1:] < distance[0] - CLEARLY).all():
+        if (distance[1:] < distance[0] - CLEAR_DIFFERENCE).all():
             return [f"the {self.pick(('far', 'farthest'))} {name}"]
         return []
 
@@ -219,24 +234,50 @@ class _Speaker:
 
 
 def is_plural(name: str) -> bool:
-    """Whether a noun phrase is plural by its head: "two palms" is, "pair of palms" and "cactus" are not."""
+    """Whether the head of a noun phrase is plural: "two palms" is, "pair of palms" and "cactus" are not."""
     head = _AFTER_THE_HEAD.split(name)[0].split()[-1]
     return head.endswith("s") and not head.endswith(("ss", "us", "'s"))
 
 
 def refer_to_all(
-    lexicon: Lexicon, author: str, say: str, scene: Scene, flight: Flight, generator: np.random.Generator
+    lexicon: Lexicon, author: str, template: str, scene: Scene, flight: PlannedFlight, generator: np.random.Generator
 ) -> tuple[dict[str, str], bool]:
-    """Texts for the slots A, B, C, F, W of a flight told in a phrase, and whether one of them is ambiguous."""
-    speaker = _Speaker(lexicon, author, say, scene, flight, generator)
-    # "Pass the tree on the left on your left" helps nobody: only what is flown to is pointed at.
-    first = flight.do[0]
+    """Texts for the slots A, B, C, F and W of a phrase for a flight, and whether one of them is ambiguous."""
+    speaker = _Speaker(lexicon, author, template, scene, flight, generator)
+    # "Pass the tree on the left on your left" helps nobody: only a destination is told by its side or distance.
+    first = flight.manoeuvres[0]
     may_point = first.kind in ("goto", "toward") and not first.detail
     references = [speaker.refer(mark, may_point and place == 0) for place, mark in enumerate(flight.meant)]
     texts = {slot: reference.text for slot, reference in zip(SLOTS, references, strict=False)}
-    for manoeuvre in flight.do:
+    for manoeuvre in flight.manoeuvres:
         if manoeuvre.kind == "fence":
             texts["F"] = speaker.fence(manoeuvre.detail)
         elif manoeuvre.kind.startswith("lake"):
             texts["W"] = speaker.lake()
     return texts, any(reference.is_ambiguous for reference in references)
+
+
+_UNSPECIFIC = frozenset(
+    "a almost an and as back by colored down for from growing has have holds in is it its itself kinda lies like "
+    "looking looks lying made mid not object of off on one ones out over painted s see set shaped side sided sit "
+    "sitting sized standing than that thats the they thing things to together too up use very w was way with without "
+    "would you".split()
+)
+"""Words of references that say nothing about a thing."""
+
+
+def sensible_words(alignment: Alignment, banks: Sequence[Bank] | None = None) -> dict[str, tuple[str, ...]]:
+    """For each class, those of its aligned words that an author of the banks (the bundled ones) uses for it.
+
+    An author uses a word for a class if it is in one of the author's references and says something about the thing
+    ("of" and "thing" do not). A class without any such word is not understood.
+    """
+    called: dict[str, set[str | None]] = {name: set() for name in LANDMARK_NAMES}
+    for bank in bundled_banks() if banks is None else banks:
+        for name, references in bank.references.items():
+            words = {word for text in references for word in tokenise(text)} - _UNSPECIFIC
+            called[name] |= {alignment.vocabulary.term(word) for word in words}
+    return {
+        name: tuple(word for word in words if word in called[name])
+        for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True)
+    }

@@ -1,4 +1,4 @@
-"""A field as a planner of paths needs it: discs to keep out of, and the lake's shore."""
+"""A field as path planning needs it: discs to keep out of, and the lake's shore."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ import numpy.typing as npt
 
 from pvn.geometry import wrap_radians
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import solid_extent
 from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.shapes import solid_extent
 
 Points = npt.NDArray[np.float64]
 CELL = FIELD_SIZE / LAKE_CELLS
 EDGE = 1.5
-"""Paths keep this far inside the fences, metres."""
-AIR = 0.4
-"""Paths keep this far from landmarks' solids, metres."""
-NARROWEST, WIDEST = 7.0, 20.0
-"""Distances of two landmarks that one can be between, metres."""
+"""Distance that paths keep from the fences, metres."""
+CLEARANCE = 0.4
+"""Distance that paths keep from landmarks' solids, metres."""
+MIN_GAP, MAX_GAP = 7.0, 20.0
+"""Distance of two landmarks that a drone can be said to fly between, metres."""
 SHORE_ANGLES = 72
 
 
 @dataclass(frozen=True, eq=False)
 class Lake:
-    """The one lake of a field."""
+    """The only lake of a field."""
 
     centre: Points
-    """Mean of its cells (2,), field frame, metres."""
+    """Mean (2,) of its cells, field frame, metres."""
     shore: Points
-    """Centres (K, 2) of its outermost cells."""
+    """Centres (K, 2) of its outermost cells, field frame, metres."""
     reach: Points
-    """Distance (72,) from the centre to the farthest water in each direction, every five degrees from +x."""
+    """Distance (72,) from the centre to the furthest water, in every fifth degree counter-clockwise from +x."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What stands in the way and what can be flown to; lengths in metres, field frame."""
+    """Obstacles and destinations; lengths in metres, field frame."""
 
     layout: Layout
     centres: Points
@@ -47,13 +47,13 @@ class Scene:
     radii: Points
     """Their clearance radii (N,)."""
     solids: Points
-    """Radii (N,) of the discs their solids fill."""
+    """Radii (N,) of the discs that their solids fill."""
     pairs: npt.NDArray[np.int64]
-    """Landmarks (M, 2) with a gap between them that one can fly through, each pair both ways round."""
+    """Pairs (M, 2) of landmarks with a gap to fly through, each pair in both orders."""
     middles: Points
     """Middles (M, 2) of the gaps."""
     lake: Lake | None
-    """None without water, and with two lakes, which a listener could not tell apart."""
+    """None without water, and also with several lakes, which a listener could not tell apart."""
 
     @staticmethod
     def of(layout: Layout) -> Scene:
@@ -61,7 +61,7 @@ class Scene:
         marks = layout.landmarks
         centres = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
         apart = np.hypot(*(centres[:, None] - centres[None]).transpose(2, 0, 1))
-        pairs = np.argwhere((apart >= NARROWEST) & (apart <= WIDEST))
+        pairs = np.argwhere((apart >= MIN_GAP) & (apart <= MAX_GAP))
         return Scene(
             layout,
             centres,
@@ -75,9 +75,9 @@ class Scene:
 
 @numba.njit(cache=True)
 def _count_lakes(water):
-    """Number of connected lakes; more than one counts as two."""
+    """Number of connected lakes: 0, 1, or 2 if there are more than one."""
     size = len(water)
-    waits = np.empty((size * size, 2), np.int64)
+    waiting = np.empty((size * size, 2), np.int64)
     is_seen = np.zeros_like(water)
     count = 0
     for seed_x in range(size):
@@ -87,16 +87,16 @@ def _count_lakes(water):
             count += 1
             if count == 2:
                 return count
-            waits[0, 0], waits[0, 1], num_waiting = seed_x, seed_y, 1
+            waiting[0, 0], waiting[0, 1], num_waiting = seed_x, seed_y, 1
             is_seen[seed_x, seed_y] = True
             while num_waiting:
                 num_waiting -= 1
-                x, y = waits[num_waiting]
+                x, y = waiting[num_waiting]
                 for step_x, step_y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
                     to_x, to_y = x + step_x, y + step_y
                     if 0 <= to_x < size and 0 <= to_y < size and water[to_x, to_y] and not is_seen[to_x, to_y]:
                         is_seen[to_x, to_y] = True
-                        waits[num_waiting, 0], waits[num_waiting, 1] = to_x, to_y
+                        waiting[num_waiting, 0], waiting[num_waiting, 1] = to_x, to_y
                         num_waiting += 1
     return count
 
@@ -120,7 +120,7 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
 
 @numba.njit(cache=True)
 def shore_distance(x, y, shore):
-    """Metres from a point to the nearest of the shore's cells (K, 2)."""
+    """Distance from a point to the nearest of the shore's cells (K, 2), metres."""
     nearest = 1e9
     for cell in range(len(shore)):
         nearest = min(nearest, math.hypot(x - shore[cell, 0], y - shore[cell, 1]))
@@ -129,20 +129,20 @@ def shore_distance(x, y, shore):
 
 @numba.njit(cache=True)
 def is_clear(points, centres, solids):
-    """Whether points (P, 2) keep inside the fences and out of the landmarks' solids."""
+    """Whether points (P, 2) keep clear of the fences and of the landmarks' solids."""
     for point in range(len(points)):
         x, y = points[point]
         if not (EDGE <= x <= FIELD_SIZE - EDGE and EDGE <= y <= FIELD_SIZE - EDGE):
             return False
         for mark in range(len(centres)):
-            if math.hypot(x - centres[mark, 0], y - centres[mark, 1]) < solids[mark] + AIR:
+            if math.hypot(x - centres[mark, 0], y - centres[mark, 1]) < solids[mark] + CLEARANCE:
                 return False
     return True
 
 
 @numba.njit(cache=True)
 def in_sight(places, x, y, heading, least, most, far):
-    """Which of places (N, 2) are at most `far` away and between `least` and `most` radians off the heading."""
+    """Indices of places (N, 2) less than `far` metres away and `least` to `most` radians off the heading."""
     found = np.empty(len(places), np.int64)
     count = 0
     for place in range(len(places)):

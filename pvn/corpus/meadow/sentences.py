@@ -1,4 +1,4 @@
-"""Sentences: a phrase filled with references, now and then with a slip of the fingers."""
+"""Sentences: phrases with references filled in, now and then with a slip of the fingers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pvn.corpus.vocabulary import bundled_dictionary
 
 _SLOT = re.compile(r"\{([A-Z])\}")
 _WORD = re.compile(r"[a-z]+")
-_MUST_BE_RIGHT = frozenset(
+_NEVER_MISSPELT = frozenset(
     "left right front behind between before after around clockwise counterclockwise anticlockwise quarter half full "
     "white yellow through toward towards until opposite".split()
 )
-LEAST_LETTERS, LEAST_LETTERS_IN_REFERENCE = 5, 7
-"""A slip in a shorter word would make it unreadable, or another word."""
+MIN_LETTERS, MIN_LETTERS_IN_REFERENCE = 5, 7
+"""A slip would make a shorter word unreadable, or turn it into another word."""
 
 
 def _slip_in_word(word: str, generator: np.random.Generator) -> str:
-    """A word with a typing error that is no other word."""
+    """The word with a typing error that does not make it another word."""
     for _ in range(20):
         slipped = _mistype(word, generator)
         if slipped != word and slipped not in bundled_dictionary():
@@ -28,7 +28,7 @@ def _slip_in_word(word: str, generator: np.random.Generator) -> str:
 
 
 def _mistype(word: str, generator: np.random.Generator) -> str:
-    """A word with two letters swapped, one left out or one typed twice, never at its ends."""
+    """The word with two letters swapped, one left out or one typed twice, never the first or last."""
     place = int(generator.integers(1, len(word) - 2))
     match int(generator.integers(3)):
         case 0:
@@ -40,14 +40,14 @@ def _mistype(word: str, generator: np.random.Generator) -> str:
 
 
 def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list[tuple[str, bool]]:
-    """The parts of a sentence, each with whether it is a reference, with one slip in one of them."""
+    """The parts of a sentence, each with whether it is a reference, after one slip in one of them."""
     articles = [place for place, (text, is_reference) in enumerate(parts) if is_reference and text.startswith("the ")]
     words = [
         (place, match)
         for place, (text, is_reference) in enumerate(parts)
         for match in _WORD.finditer(text)
-        if len(match[0]) >= (LEAST_LETTERS_IN_REFERENCE if is_reference else LEAST_LETTERS)
-        and match[0] not in _MUST_BE_RIGHT
+        if len(match[0]) >= (MIN_LETTERS_IN_REFERENCE if is_reference else MIN_LETTERS)
+        and match[0] not in _NEVER_MISSPELT
     ]
     parts = list(parts)
     if articles and (not words or generator.random() < 0.4):
@@ -61,19 +61,19 @@ def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list
     return parts
 
 
-def fill(say: str, references: dict[str, str], noise: float, generator: np.random.Generator) -> str:
-    """The sentence: each slot's reference in its place, and with chance `noise` one slip.
+def fill_slots(template: str, references: dict[str, str], noise: float, generator: np.random.Generator) -> str:
+    """The template with a reference in each slot and, with probability `noise`, one slip.
 
-    A slip is a dropped article or a typing error. Errors spare words that decide where to fly (left, between, colours)
-    and short words; in references only long words suffer, so that they can still be read.
+    A slip is a dropped article or a typing error. Errors spare short words and words that decide where to fly (left,
+    between, colours); in references they only affect long words, so that these can still be read.
     """
-    pieces = _SLOT.split(say)  # text, slot, text, slot, ..., text
+    pieces = _SLOT.split(template)  # text, slot, text, slot, ..., text
     parts = [(references[text], True) if place % 2 else (text, False) for place, text in enumerate(pieces)]
     if generator.random() < noise:
         parts = _slip(parts, generator)
     sentence = "".join(text for text, _ in parts)
-    # Someone who begins sentences with capitals begins this one with a capital too.
+    # An author who writes capitals starts this sentence with a capital, too.
     is_proper = any(
-        character.isupper() for character in say.replace("{", "").translate({ord(s): None for s in "ABCFW}"})
+        character.isupper() for character in template.replace("{", "").translate({ord(s): None for s in "ABCFW}"})
     )
-    return sentence[0].upper() + sentence[1:] if is_proper and say.startswith("{") else sentence
+    return sentence[0].upper() + sentence[1:] if is_proper and template.startswith("{") else sentence

@@ -1,4 +1,4 @@
-"""Paths as a person flies them: round obstacles, in smooth curves, and never quite along the line."""
+"""Paths as a person flies them: around obstacles, in smooth curves, and never quite along the line."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ import math
 import numba
 import numpy as np
 
-from pvn.corpus.meadow.scene import AIR
+from pvn.corpus.meadow.scene import CLEARANCE
 from pvn.geometry import wrap_radians
 
 STRIDE = 0.25
-"""Metres between the points of a path while it is made."""
+"""Distance between the points of a path while it is made, metres."""
 LOOK_AHEAD = 2.0
 """A person steers towards a point this far along the line, metres."""
 TURN_RADIUS = 3.0
-"""The tightest curve, metres: at 3 m/s with 60 degrees a second it is 2.9 m."""
+"""Radius of the tightest curve, metres: at 3 m/s and 60 degrees per second it is 2.9 m."""
 WANDER_RAD = math.radians(5.0)
-"""How far the heading wanders off, standard deviation."""
+"""Standard deviation of the heading from where the person means to fly, radians."""
 WANDER_LENGTH = 4.0
-"""Over how many metres it does."""
-DETOUR_AIR = 1.2
+"""Distance over which that deviation changes, metres."""
+DETOUR_CLEARANCE = 1.2
 """Detours keep this far from a landmark's solids, metres."""
-DETOURS = 6
+MAX_DETOURS = 6
+"""Landmarks at most that one line is led around."""
 
 
 @numba.njit(cache=True)
-def straight(x, y, to_x, to_y):
-    """Points (P, 2) of a straight line, a stride apart at most, both ends included."""
+def straight_line(x, y, to_x, to_y):
+    """Points (P, 2) of a straight line, at most a stride apart, including both ends."""
     count = max(int(math.ceil(math.hypot(to_x - x, to_y - y) / STRIDE)), 1)
     points = np.empty((count + 1, 2))
     for point in range(count + 1):
@@ -38,7 +39,7 @@ def straight(x, y, to_x, to_y):
 
 @numba.njit(cache=True)
 def arc(centre_x, centre_y, radius, begin, sweep):
-    """Points (P, 2) of a circle from angle `begin` over `sweep` radians, counter-clockwise where positive."""
+    """Points (P, 2) of an arc of `sweep` radians, counter-clockwise if positive, that starts at angle `begin`."""
     count = max(int(math.ceil(abs(sweep) * radius / STRIDE)), 1)
     points = np.empty((count + 1, 2))
     for point in range(count + 1):
@@ -50,7 +51,7 @@ def arc(centre_x, centre_y, radius, begin, sweep):
 
 @numba.njit(cache=True)
 def _first_hit(x, y, to_x, to_y, centres, solids):
-    """The first disc a straight line cuts, or -1."""
+    """Index of the first landmark that a straight line hits, or -1."""
     length = math.hypot(to_x - x, to_y - y)
     if length < 1e-6:
         return -1
@@ -60,47 +61,47 @@ def _first_hit(x, y, to_x, to_y, centres, solids):
         off_x, off_y = centres[mark, 0] - x, centres[mark, 1] - y
         along = min(max(off_x * ahead_x + off_y * ahead_y, 0.0), length)
         gap = math.hypot(off_x - along * ahead_x, off_y - along * ahead_y)
-        if gap < solids[mark] + AIR + 0.3 and along < first_along:
+        if gap < solids[mark] + CLEARANCE + 0.3 and along < first_along:
             first, first_along = mark, along
     return first
 
 
 @numba.njit(cache=True)
-def around(x, y, to_x, to_y, centres, solids):
-    """Points (P, 2) from one place to another in straight lines that pass landmarks on the shorter side."""
-    corners = np.empty((DETOURS + 2, 2))
+def detour(x, y, to_x, to_y, centres, solids):
+    """Points (P, 2) from one place to another along straight lines that pass landmarks on the shorter side."""
+    corners = np.empty((MAX_DETOURS + 2, 2))
     corners[0, 0], corners[0, 1], corners[1, 0], corners[1, 1] = x, y, to_x, to_y
     count, place = 2, 0
     while place < count - 1:
         a_x, a_y = corners[place]
         b_x, b_y = corners[place + 1]
         mark = _first_hit(a_x, a_y, b_x, b_y, centres, solids)
-        if mark < 0 or count == DETOURS + 2:
+        if mark < 0 or count == MAX_DETOURS + 2:
             place += 1
             continue
         length = math.hypot(b_x - a_x, b_y - a_y)
         left_x, left_y = -(b_y - a_y) / length, (b_x - a_x) / length
         off = (centres[mark, 0] - a_x) * left_x + (centres[mark, 1] - a_y) * left_y
         side = -1.0 if off > 0.0 else 1.0
-        radius = solids[mark] + DETOUR_AIR
+        radius = solids[mark] + DETOUR_CLEARANCE
         for later in range(count, place + 1, -1):
             corners[later] = corners[later - 1]
         corners[place + 1, 0] = centres[mark, 0] + side * radius * left_x
         corners[place + 1, 1] = centres[mark, 1] + side * radius * left_y
         count += 1
     total = 1
-    pieces = np.empty((4000, 2))
-    pieces[0, 0], pieces[0, 1] = x, y
+    points = np.empty((4000, 2))
+    points[0, 0], points[0, 1] = x, y
     for corner in range(count - 1):
-        piece = straight(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        pieces[total : total + len(piece) - 1] = piece[1:]
-        total += len(piece) - 1
-    return pieces[:total].copy()
+        leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
+        points[total : total + len(leg) - 1] = leg[1:]
+        total += len(leg) - 1
+    return points[:total].copy()
 
 
 @numba.njit(cache=True)
 def wander(normals):
-    """A slow random change of heading (K,), radians, from standard normal numbers (K,)."""
+    """Slowly changing random deviations (K,) of the heading, radians, from standard normal numbers (K,)."""
     keep = math.exp(-STRIDE / WANDER_LENGTH)
     drift, values = 0.0, np.empty(len(normals))
     for step in range(len(normals)):
@@ -110,30 +111,30 @@ def wander(normals):
 
 
 @numba.njit(cache=True)
-def follow(guide, heading, drift):
+def steer_along(guide, heading, drift):
     """Points (P, 2) of a flight along guide points (G, 2), and the heading at its end.
 
-    Steers towards a point a little ahead on the guide, with curves no tighter than the turn radius and a heading that
-    wanders by `drift` (K,), radians a stride; ends where the guide does. No points if it does not get there.
+    Steers towards a point a little ahead on the guide, in curves no tighter than the turn radius, and deviates from it
+    by `drift` (K,), radians at each stride. Ends where the guide does; no points if it does not get there.
     """
     points = np.empty((len(drift) + 1, 2))
     points[0] = guide[0]
-    at, last = 0, len(guide) - 1
+    nearest, last = 0, len(guide) - 1
     for step in range(len(drift)):
         x, y = points[step]
-        while at < last and math.hypot(x - guide[at + 1, 0], y - guide[at + 1, 1]) <= math.hypot(
-            x - guide[at, 0], y - guide[at, 1]
+        while nearest < last and math.hypot(x - guide[nearest + 1, 0], y - guide[nearest + 1, 1]) <= math.hypot(
+            x - guide[nearest, 0], y - guide[nearest, 1]
         ):
-            at += 1
+            nearest += 1
         to_end = math.hypot(guide[last, 0] - x, guide[last, 1] - y)
-        if at >= last - 1 and to_end < 1.0 and (at == last or to_end < STRIDE):
+        if nearest >= last - 1 and to_end < 1.0 and (nearest == last or to_end < STRIDE):
             return points[: step + 1].copy(), heading
-        carrot = min(at + int(LOOK_AHEAD / STRIDE), last)
-        # Near the end the heading is only corrected a little: nobody swerves over the last half metre.
+        carrot = min(nearest + int(LOOK_AHEAD / STRIDE), last)
+        # No deviation near the end: nobody swerves over the last few metres.
         wanted = math.atan2(guide[carrot, 1] - y, guide[carrot, 0] - x) + (drift[step] if to_end > LOOK_AHEAD else 0.0)
         error = wrap_radians(wanted - heading)
-        most = STRIDE / TURN_RADIUS
-        heading += min(max(error, -most), most)
+        max_turn = STRIDE / TURN_RADIUS
+        heading += min(max(error, -max_turn), max_turn)
         points[step + 1, 0] = x + STRIDE * math.cos(heading)
         points[step + 1, 1] = y + STRIDE * math.sin(heading)
     return points[:0].copy(), heading

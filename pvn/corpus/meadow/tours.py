@@ -1,4 +1,4 @@
-"""Tours: one flight after the other through a field, each a short list of manoeuvres that make sense there."""
+"""Tours: flights through a field, one after the other, each a short list of manoeuvres that make sense there."""
 
 from __future__ import annotations
 
@@ -12,63 +12,69 @@ import numpy.typing as npt
 
 from pvn.corpus.meadow import guide_lines
 from pvn.corpus.meadow.guide_lines import Pose
-from pvn.corpus.meadow.manoeuvre_checks import TURNS, Piece, is_flown
+from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
 from pvn.corpus.meadow.scene import Points, Scene, in_sight, is_clear
-from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, follow, wander
+from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, steer_along, wander
 from pvn.geometry import wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
-POINT_EVERY = 4
-"""Strides between the points of a finished path: one metre."""
+STRIDES_PER_POINT = 4
+"""Strides between two points of a finished path, which are then a metre apart."""
 IN_VIEW = math.radians(38)
-"""Half the camera's view, less a little: what is meant is in the picture."""
-NOT_QUITE_IN_VIEW = math.radians(60)
+"""A little less than half the camera's view: what an instruction means is in the picture. Like the other angles here,
+radians off the heading."""
+NEARLY_IN_VIEW = math.radians(60)
 OUT_OF_VIEW_SHARE = 0.1
-"""Share of flights that may begin with something a little out of view, as people's do."""
-LATER = math.radians(90)
-"""Off the heading at most, for what comes later in the list: the drone turns to it without being told."""
-ON_THE_SPOT = math.radians(60)
-"""A person who has to turn by more than this turns before flying on."""
-FAR = 20.0
-"""Landmarks further away are not spoken of, metres."""
-TRIES_AHEAD, TRIES_TURNING, TRIES_LOOKING, TRIES_PLACED = 60, 60, 6, 6
+"""Share of flights that may begin with something slightly out of view, as people's do."""
+AHEAD_OR_ASIDE = math.radians(90)
+"""For later manoeuvres of a list: the drone turns towards what is meant without being told to."""
+MAX_TURN_IN_FLIGHT = math.radians(60)
+"""A person who has to turn by more than this turns on the spot before flying on."""
+MAX_MENTION_DISTANCE = 20.0
+"""Landmarks further away are not mentioned, metres."""
+TRIES_AHEAD, TRIES_TURNING = 60, 60
+"""Lists of manoeuvres tried from a pose: any, then only those that begin with a turn."""
+TRIES_HEADINGS, TRIES_PLACES = 6, 6
+"""Poses tried for a flight: with other headings, then at other places."""
 TRIES_PER_LIST = 2
 TRIES_PER_MANOEUVRE = 12
-LEAST_PATH = 4.0
-MOST_PATH = 45.0
+MIN_PATH, MAX_PATH = 4.0, 45.0
+"""Length of a flight, metres."""
 
-Do = tuple[Manoeuvre, ...]
+Manoeuvres = tuple[Manoeuvre, ...]
+"""A list of manoeuvres, in flying order."""
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
-    """One list of manoeuvres as it was flown."""
+class PlannedFlight:
+    """A list of manoeuvres and the path that was found for it."""
 
-    do: Do
-    """With the fence's colour written in."""
-    pieces: tuple[Piece, ...]
+    manoeuvres: Manoeuvres
+    """With the colour of the fence filled in."""
+    flown: tuple[FlownManoeuvre, ...]
+    """The path of each manoeuvre."""
     meant: tuple[int, ...]
-    """Places in the layout of the landmarks A, B, C."""
+    """Indices in the layout of the landmarks A, B, C."""
 
     @property
     def start(self) -> tuple[float, float, float]:
         """x, y and yaw, field frame."""
-        x, y = self.pieces[0].points[0].tolist()
-        return x, y, self.pieces[0].heading_before
+        x, y = self.flown[0].points[0].tolist()
+        return x, y, self.flown[0].heading_before
 
     @property
     def end(self) -> Pose:
-        """Where the next flight begins."""
-        x, y = self.pieces[-1].points[-1].tolist()
-        return Pose(x, y, self.pieces[-1].heading_after)
+        """Where it ends and the next flight begins."""
+        x, y = self.flown[-1].points[-1].tolist()
+        return Pose(x, y, self.flown[-1].heading_after)
 
     def path(self) -> tuple[Points, tuple[int, ...]]:
-        """Points (P, 2), field frame, a metre apart, and the index of each manoeuvre's end."""
-        parts, stops, count = [self.pieces[0].points[:1]], [], 1
-        for piece in self.pieces:
-            inner = piece.points[POINT_EVERY : -POINT_EVERY // 2 : POINT_EVERY]
-            part = np.concatenate([inner, piece.points[-1:]]) if len(piece.points) > 1 else piece.points[:0]
+        """Points (P, 2), field frame, a metre apart; and the index of the point at which each manoeuvre ends."""
+        parts, stops, count = [self.flown[0].points[:1]], [], 1
+        for flown in self.flown:
+            inner = flown.points[STRIDES_PER_POINT : -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT]
+            part = np.concatenate([inner, flown.points[-1:]]) if len(flown.points) > 1 else flown.points[:0]
             parts.append(part)
             count += len(part)
             stops.append(count - 1)
@@ -76,7 +82,7 @@ class Flight:
 
 
 class _Planner:
-    """Binds and flies the manoeuvres of one list from one pose; one object a try."""
+    """Chooses landmarks for the slots of one list of manoeuvres and flies it; used for one try."""
 
     def __init__(self, scene: Scene, pose: Pose, generator: np.random.Generator, visited: Sequence[int]) -> None:
         self.scene, self.pose, self.generator = scene, pose, generator
@@ -84,26 +90,26 @@ class _Planner:
         self.meant: dict[str, int] = {}
 
     def _candidates(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
-        """Landmarks the manoeuvre could mean: those its slots have already, or any that fit the view."""
+        """Landmarks the manoeuvre could mean: those its slots have already, or any that are in view."""
         bound = tuple(self.meant[slot] for slot in manoeuvre.slots if slot in self.meant)
         if len(bound) == len(manoeuvre.slots):
             return [bound]
         scene, pose, taken = self.scene, self.pose, set(self.meant.values())
-        least, far = 0.0, FAR
+        least, far = 0.0, MAX_MENTION_DISTANCE
         if manoeuvre.kind == "between":
             return self._pairs(manoeuvre, limit)
         if manoeuvre.kind == "face":
             least, limit, far = math.radians(42), 2 * math.pi, math.inf
-        # People mention what is next on the way, rarely what lies behind it or where they have just been.
+        # People mention what comes next on the way, rarely a place they have just visited.
         if manoeuvre.kind != "face":
             taken.update(self.visited)
         seen = in_sight(scene.centres, pose.x, pose.y, pose.heading, least, limit, far)
         return [(mark,) for mark in seen.tolist() if mark not in taken]
 
     def _pairs(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
-        """Pairs with a gap ahead, both of which are in view if the gap is to be, and which agree with what is meant."""
+        """Pairs of landmarks in view with a gap ahead that agree with the slots that have a landmark already."""
         scene, pose = self.scene, self.pose
-        ahead = in_sight(scene.middles, pose.x, pose.y, pose.heading, 0.0, limit, FAR)
+        ahead = in_sight(scene.middles, pose.x, pose.y, pose.heading, 0.0, limit, MAX_MENTION_DISTANCE)
         wide = max(limit, math.radians(48))
         seen = set(in_sight(scene.centres, pose.x, pose.y, pose.heading, 0.0, wide, math.inf).tolist())
         bound = [self.meant.get(slot) for slot in manoeuvre.slots]
@@ -117,7 +123,7 @@ class _Planner:
         ]
 
     def _fence_ahead(self) -> str:
-        """Colour of one of the two fences nearest to straight ahead."""
+        """Colour of one of the two fences that are most nearly straight ahead."""
         first, second, *_ = sorted(
             COLOURS, key=lambda colour: -math.cos(guide_lines.FENCES[colour] - self.pose.heading)
         )
@@ -163,80 +169,79 @@ class _Planner:
             return guide_lines.past_lake(lake, pose, manoeuvre.side, generator)
         return guide_lines.around_lake(lake, pose, manoeuvre.side, generator)
 
-    def _turn(self, manoeuvre: Manoeuvre, marks: tuple[int, ...]) -> Piece:
+    def _turn(self, manoeuvre: Manoeuvre, marks: tuple[int, ...]) -> FlownManoeuvre:
         pose = self.pose
         if manoeuvre.kind == "face":
             off = self.scene.centres[marks[0]] - (pose.x, pose.y)
             after = math.atan2(off[1], off[0]) + self.generator.uniform(-0.06, 0.06)
         else:
             after = pose.heading + TURNS[manoeuvre.detail] + self.generator.uniform(-0.14, 0.14)
-        return Piece(np.array([(pose.x, pose.y)]), pose.heading, after)
+        return FlownManoeuvre(np.array([(pose.x, pose.y)]), pose.heading, after)
 
-    def _follow(self, manoeuvre: Manoeuvre, guide: Points) -> Piece | None:
+    def _steer(self, manoeuvre: Manoeuvre, guide: Points) -> FlownManoeuvre | None:
         if len(guide) < 4 or not is_clear(guide[2:], self.scene.centres, self.scene.solids):
             return None
         heading = self.pose.heading
         first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
         wanted = math.atan2(first[1], first[0])
         error = wrap_radians(wanted - heading)
-        if abs(error) > ON_THE_SPOT or manoeuvre.kind == "toward":
+        if abs(error) > MAX_TURN_IN_FLIGHT or manoeuvre.kind == "toward":
             heading = wanted
         drift = wander(self.generator.standard_normal(len(guide) * 2 + 40))
-        points, after = follow(guide, heading, drift)
+        points, after = steer_along(guide, heading, drift)
         if not len(points) or not is_clear(points[1:], self.scene.centres, self.scene.solids):
             return None
-        return Piece(points, self.pose.heading, wrap_radians(after))
+        return FlownManoeuvre(points, self.pose.heading, wrap_radians(after))
 
-    def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> Piece | None:
+    def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> FlownManoeuvre | None:
         options = self._candidates(manoeuvre, limit) if manoeuvre.slots else [()]
         if len(options) > 1:
             options = [options[choice] for choice in self.generator.permutation(len(options)).tolist()]
         for marks in options[:TRIES_PER_MANOEUVRE]:
             if IS_ON_THE_SPOT[manoeuvre.kind]:
-                piece: Piece | None = self._turn(manoeuvre, marks)
+                flown: FlownManoeuvre | None = self._turn(manoeuvre, marks)
             else:
                 guide = self._guide(manoeuvre, marks, limit)
-                piece = None if guide is None else self._follow(manoeuvre, guide)
+                flown = None if guide is None else self._steer(manoeuvre, guide)
             meant = self.meant | dict(zip(manoeuvre.slots, marks, strict=True))
-            if piece is not None and is_flown(manoeuvre, piece, self.scene, meant):
+            if flown is not None and is_flown(manoeuvre, flown, self.scene, meant):
                 self.meant = meant
-                end = piece.points[-1].tolist()
-                self.pose = Pose(end[0], end[1], piece.heading_after)
-                return piece
+                end = flown.points[-1].tolist()
+                self.pose = Pose(end[0], end[1], flown.heading_after)
+                return flown
         return None
 
-    def fly(self, do: Do) -> Flight | None:
-        """The flight, or None where the list makes no sense from here."""
-        pieces = []
+    def fly(self, manoeuvres: Manoeuvres) -> PlannedFlight | None:
+        """The flight, or None if the manoeuvres make no sense from here."""
         is_lax = self.generator.random() < OUT_OF_VIEW_SHARE
-        limit = NOT_QUITE_IN_VIEW if is_lax else IN_VIEW
-        flown = []
-        for manoeuvre in do:
+        limit = NEARLY_IN_VIEW if is_lax else IN_VIEW
+        chosen, paths = [], []
+        for manoeuvre in manoeuvres:
             if manoeuvre.detail == "COLOR":
                 manoeuvre = replace(manoeuvre, detail=self._fence_ahead())
-            piece = self._fly_one(manoeuvre, limit)
-            if piece is None:
+            flown = self._fly_one(manoeuvre, limit)
+            if flown is None:
                 return None
-            pieces.append(piece)
-            flown.append(manoeuvre)
-            limit = IN_VIEW if IS_ON_THE_SPOT[manoeuvre.kind] else LATER
+            chosen.append(manoeuvre)
+            paths.append(flown)
+            limit = IN_VIEW if IS_ON_THE_SPOT[manoeuvre.kind] else AHEAD_OR_ASIDE
         meant = tuple(self.meant[slot] for slot in SLOTS if slot in self.meant)
-        return Flight(tuple(flown), tuple(pieces), meant)
+        return PlannedFlight(tuple(chosen), tuple(paths), meant)
 
 
 def fly_from(
-    scene: Scene, pose: Pose, do: Do, generator: np.random.Generator, visited: Sequence[int] = ()
-) -> Flight | None:
-    """One list of manoeuvres flown from a pose; None where it makes no sense there, or this try found no way."""
-    return _Planner(scene, pose, generator, visited).fly(do)
+    scene: Scene, pose: Pose, manoeuvres: Manoeuvres, generator: np.random.Generator, visited: Sequence[int] = ()
+) -> PlannedFlight | None:
+    """One list of manoeuvres flown from a pose; None if it makes no sense there, or if this try found no path."""
+    return _Planner(scene, pose, generator, visited).fly(manoeuvres)
 
 
-def _length(flight: Flight) -> float:
-    return sum(STRIDE * (len(piece.points) - 1) for piece in flight.pieces)
+def _length(flight: PlannedFlight) -> float:
+    return sum(STRIDE * (len(flown.points) - 1) for flown in flight.flown)
 
 
 def first_pose(scene: Scene, generator: np.random.Generator) -> Pose:
-    """Where a tour begins: beside a landmark, as LANI's do, looking over the field rather than at its fence."""
+    """Where a tour begins: beside a landmark, as in LANI, facing the field rather than the nearest fence."""
     while True:
         mark = int(generator.integers(len(scene.centres)))
         angle = generator.uniform(-math.pi, math.pi)
@@ -249,55 +254,57 @@ def first_pose(scene: Scene, generator: np.random.Generator) -> Pose:
 
 
 def _try_list(
-    scene: Scene, pose: Pose, do: Do, generator: np.random.Generator, visited: Sequence[int]
-) -> Flight | None:
-    if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in do):
+    scene: Scene, pose: Pose, manoeuvres: Manoeuvres, generator: np.random.Generator, visited: Sequence[int]
+) -> PlannedFlight | None:
+    if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
         return None
-    # Rare lists would hardly ever be flown if each had only one chance.
+    # Rare lists would hardly ever be flown if each had only one try.
     for _ in range(TRIES_PER_LIST):
-        flight = fly_from(scene, pose, do, generator, visited)
-        if flight is not None and LEAST_PATH <= _length(flight) <= MOST_PATH:
+        flight = fly_from(scene, pose, manoeuvres, generator, visited)
+        if flight is not None and MIN_PATH <= _length(flight) <= MAX_PATH:
             return flight
     return None
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """The lists of manoeuvres a flight may be."""
+class ManoeuvreChoice:
+    """The lists of manoeuvres to choose from for a flight."""
 
-    dos: tuple[Do, ...]
+    lists: tuple[Manoeuvres, ...]
     shares: npt.NDArray[np.float64]
-    """How often (D,) each is tried."""
+    """How often (D,) each list is tried."""
 
-    def draw(self, generator: np.random.Generator) -> Iterator[Do]:
-        """Lists to try one after the other; the last ones begin with a turn, for there may be nothing ahead."""
-        for place in generator.choice(len(self.dos), TRIES_AHEAD, p=self.shares).tolist():
-            yield self.dos[place]
+    def draw(self, generator: np.random.Generator) -> Iterator[Manoeuvres]:
+        """Lists to try one after the other; the last ones begin with a turn, since there may be nothing ahead."""
+        for place in generator.choice(len(self.lists), TRIES_AHEAD, p=self.shares).tolist():
+            yield self.lists[place]
         turns = np.where(self._turns, self.shares, 0.0)
         if turns.any():
-            for place in generator.choice(len(self.dos), TRIES_TURNING, p=turns / turns.sum()).tolist():
-                yield self.dos[place]
+            for place in generator.choice(len(self.lists), TRIES_TURNING, p=turns / turns.sum()).tolist():
+                yield self.lists[place]
 
     @functools.cached_property
     def _turns(self) -> npt.NDArray[np.bool_]:
-        return np.array([IS_ON_THE_SPOT[do[0].kind] for do in self.dos])
+        return np.array([IS_ON_THE_SPOT[manoeuvres[0].kind] for manoeuvres in self.lists])
 
 
-def fly_tour(scene: Scene, choices: Sequence[Choice], generator: np.random.Generator) -> list[Flight] | None:
-    """Flights one after the other, one for each of `choices`; None if the tour gets stuck.
+def fly_tour(
+    scene: Scene, choices: Sequence[ManoeuvreChoice], generator: np.random.Generator
+) -> list[PlannedFlight] | None:
+    """Flights that follow each other, one for each of `choices`; None if the tour gets stuck.
 
-    Where nothing can be said from where a flight ended, as happens with few phrases, the drone first looks
-    elsewhere, and is then put elsewhere.
+    If nothing can be flown from where a flight ended, as happens with few phrases, the next one starts there with
+    another heading, and if that fails too, at another place.
     """
     pose, flights = first_pose(scene, generator), []
     visited: list[int] = []
     for choice in choices:
-        for attempt in range(TRIES_LOOKING + TRIES_PLACED):
+        for attempt in range(TRIES_HEADINGS + TRIES_PLACES):
             if attempt > 0:
                 pose = replace(pose, heading=generator.uniform(-math.pi, math.pi))
-            if attempt >= TRIES_LOOKING:
+            if attempt >= TRIES_HEADINGS:
                 pose = first_pose(scene, generator)
-            tries = (_try_list(scene, pose, do, generator, visited[-2:]) for do in choice.draw(generator))
+            tries = (_try_list(scene, pose, each, generator, visited[-2:]) for each in choice.draw(generator))
             flight = next((flight for flight in tries if flight is not None), None)
             if flight is not None:
                 break

@@ -28,7 +28,7 @@ MUSHROOM_RED = "#e01b18"
 
 
 def _around(count: int, radius: float, height: float, first: float = 0.0) -> list[Vector]:
-    """Points evenly spaced on a level circle about the axis, the first at `first` degrees."""
+    """Points evenly spaced on a horizontal circle around the axis, the first at `first` degrees."""
     turns = [math.radians(first) + 2 * math.pi * i / count for i in range(count)]
     return [(radius * math.cos(turn), radius * math.sin(turn), height) for turn in turns]
 
@@ -42,14 +42,14 @@ def _fronds(
     width: float = 0.5,
     first: float = 0.0,
 ) -> list[Solid]:
-    """Palm leaves fanning out from `heart` in two greens, `droop` degrees below level."""
+    """Palm leaves in two greens that fan out from `heart`, `droop` degrees below the horizontal."""
     solids = []
     for i in range(count):
         yaw = first + 360 * i / count
         # Every other leaf hangs a little less, so that the crown has depth.
         pitch = droop - (0 if i % 2 == 0 else 14)
         out, down = math.cos(math.radians(pitch)), math.sin(math.radians(pitch))
-        reach = length / 2 - 0.15  # they start behind the heart, which closes the crown
+        reach = length / 2 - 0.15  # leaves start behind the heart, so that the crown has no hole
         middle = (
             heart[0] + reach * out * math.cos(math.radians(yaw)),
             heart[1] + reach * out * math.sin(math.radians(yaw)),
@@ -72,7 +72,7 @@ def _trunk(points: list[Vector], radius: float, top: float) -> list[Solid]:
 
 
 def _conifer(foot: Vector, radius: float, height: float, tiers: int, rim: str, inner: str) -> list[Solid]:
-    """A trunk and `tiers` cones, whose rims differ from their inner parts."""
+    """A trunk and `tiers` cones whose rims have another colour."""
     bottom = 0.13 * height
     step = (height - bottom) / (tiers + 0.6)
     solids = [cylinder(foot, 0.16 * radius + 0.05, bottom + 0.3, DARK_BARK)]
@@ -134,10 +134,10 @@ def _boletus(x: float, y: float, size: float) -> list[Solid]:
 
 
 def _flowers(petals: str, heart: str, thickness: float) -> list[Solid]:
-    """A leafy mound full of flowers; a head is one flat ball, its top painted as the heart."""
+    """A leafy mound full of flowers; each is one flat ball, the middle of which is painted another colour."""
     solids = [ball((0, 0, 0), (3.3, 3.3, 1.2), "#2c7a2e").painted("speckle", "#3f9a3a", 10)]
     for i in range(14):
-        # A sunflower's spiral spreads them evenly, yet looks unplanned.
+        # A sunflower's spiral spreads them evenly and still looks random.
         out, yaw = 1.36 * math.sqrt((i + 0.5) / 14), 137.5 * i
         east, north = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
         place = (out * east, out * north, 0.9 - 0.28 * out * out + 0.14 * (i % 3 - 1))

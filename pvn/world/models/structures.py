@@ -45,7 +45,7 @@ def _steep_roof(depth: float, ridge: tuple[Vector, Vector], hang: float, wall: s
     x, y, length = (ax + bx) / 2, (ay + by) / 2, math.hypot(bx - ax, by - ay)
     ex, ey = (bx - ax) / length, (by - ay) / length
     yaw = math.degrees(math.atan2(ey, ex))
-    # A box on its edge is both gables at once; its lower half hides inside the walls.
+    # A box on its edge makes both gables; its lower half is hidden inside the walls.
     side, fall = depth / math.sqrt(2), depth / 2 + hang
     solids = [box((x, y, z - depth / 2), (length, side, side), wall, (45, 0, yaw))]
     for sign in (1, -1):
@@ -93,7 +93,7 @@ def _log_cabin() -> tuple[Solid, ...]:
     log, gap = "#9c6434", "#5b371b"
     roof = []
     for sign in (1, -1):
-        # Too flat for a box on its edge: thick slabs under the planks close the gables.
+        # Too flat for a box on its edge, so thick slabs under the planks close the gables.
         roof.append(slab((sign * 1.2, 0, 1.4), (0, 0, 2.15), 2.9, 0.65, log))
         planks = slab((sign * 1.5, 0, 1.62), (-sign * 0.04, 0, 2.6), 3.3, 0.14, "#c99a5a")
         roof.append(planks.painted("stripes", "#a67940", 3.5))
@@ -150,7 +150,7 @@ def _tv_tower() -> tuple[Solid, ...]:
 
 
 def _windmill() -> tuple[Solid, ...]:
-    """Round white tower with its sails standing as an X, which keeps them within reach."""
+    """A round white tower; its sails stand as an X, which keeps them within the radius."""
     x, z = 0.78, 4.3
     sails, spars = [], []
     for quarter in range(4):

@@ -1,4 +1,4 @@
-"""Vehicles, furniture and street things."""
+"""Vehicles, furniture and street furniture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHITE = "#f4f4f0"
 
 
 def _wheels(axles: Sequence[float], track: float, radius: float, width: float) -> list[Solid]:
-    """A pair of tyres on each axle at x, standing on the ground, outer faces `track` apart."""
+    """A pair of tyres for each axle position x, standing on the ground, outer faces `track` apart."""
     return [
         rod((x, side * track / 2, radius), (x, side * (track / 2 - width), radius), radius, RUBBER)
         for x in axles
@@ -31,7 +31,7 @@ def _axles(axles: Sequence[float], length: float, height: float, radius: float, 
 
 
 def _lamps(centre: Vector, size: Vector, lamp: str, between: str) -> Solid:
-    """A strip across the vehicle: lamp, something between, lamp; `size` is across, along, up."""
+    """A strip across the vehicle with a lamp at each end; `size` is across, along, up."""
     return box(centre, size, lamp, (0, 0, 90)).painted("stripes", between, 1.49)
 
 
@@ -106,7 +106,7 @@ def _jet() -> list[Solid]:
     """A delta-winged fighter on three legs, nose to the front."""
 
     def delta(x: float, y: float, z: float, half_span: float, length: float, colour: str) -> Solid:
-        # A cone lying down with its point forward, pressed flat, is a swept wing pair.
+        # A cone on its side, tip forward and pressed flat, makes a pair of swept wings.
         return Solid("frustum", (x, y, z), (0.07, half_span, length / 2), colour, (0, 90, 0), 0.05)
 
     return [

@@ -74,8 +74,7 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         box((-0.05, 0.05, 0.42), (1.5, 2.0, 0.3), SLATE_LIGHT, (2, -3, 15)),
         box((-0.1, 0.3, 0.6), (1.1, 1.2, 0.2), SLATE, (3, -4, 30)),
     ),
-    # All crags lean left, like one tilted bed of rock.
-    # All lean left, like one tilted bed of rock; the feet are sunk so that none shows its rim.
+    # All crags lean left, like one tilted bed of rock; their feet are sunk into the ground to hide the rims.
     "Stone3": (
         _crag((0.0, 0.1, 1.35), (1.35, 1.05, 1.7), REDSTONE, (-16, 6, 20)),
         _crag((0.1, -0.2, 0.75), (1.2, 0.75, 1.15), REDSTONE_LIGHT, (-1, 18, 85)),
@@ -111,7 +110,7 @@ VESSELS: dict[str, tuple[Solid, ...]] = {
         *(slab((x, -0.9 * x, 0.3), (x, 0.9 * x, 2.0), 0.16, 0.3, CRATE_FRAME) for x in (-1.05, 1.05)),
         *(slab((-0.9 * y, y, 0.3), (0.9 * y, y, 2.0), 0.16, 0.3, CRATE_FRAME) for y in (-1.05, 1.05)),
     ),
-    # Two tones a side stand for the mirrored sky and ground.
+    # The two tones of each side stand for reflections of sky and ground.
     "SteelCube": (
         box((0, 0, 1.19), (2.36, 2.36, 2.36), STEEL_DARK).shiny(0.3),
         box((0, 0, 1.19), (2.41, 2.1, 2.1), STEEL).painted("bands", STEEL_LIGHT, 0.9, 0.35),

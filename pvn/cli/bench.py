@@ -1,0 +1,101 @@
+"""`pvn bench`: how fast the simulator, the agent and the AirSim server are, and how well the oracle flies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import subcommand
+
+from pvn.cli.options import Device, needing, print_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSimulator:
+    """Measure frames and flight steps per second on every device here, beside other simulators that are installed."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    max_batch: int = 16_384
+    """Largest batch size that is measured."""
+    seconds: float = 1.0
+    """Minimum time spent on each measurement."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.evaluation.simulator_benchmark import measure_simulator
+        from pvn.report.tables import print_simulator_report
+
+        report = measure_simulator(self.max_batch, self.seconds)
+        print_json(report) if self.json else print_simulator_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOracle:
+    """Fly the oracle over LANI-like segments and compare its steps and distances with the paper's."""
+
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    segments: int = 500
+    """How many segments."""
+    device: Device = "cpu"
+    """Where to simulate."""
+
+    def run(self) -> None:
+        """Fly and print."""
+        from pvn.evaluation.oracle_benchmark import measure_oracle
+        from pvn.report.tables import print_oracle_report
+
+        report = measure_oracle(self.segments, self.device)
+        print_json(report) if self.json else print_oracle_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchAgent:
+    """Measure one step of the agent's flight and one of its training, and where the time goes."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+    device: Device = "cpu"
+    """Where to fly and train."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.evaluation.agent_benchmark import measure_agent
+        from pvn.report.tables import print_agent_report
+
+        report = measure_agent(self.device)
+        print_json(report) if self.json else print_agent_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchAirSim:
+    """Measure images per second that AirSim clients get from our server, and its memory over many requests."""
+
+    seconds: float = 3.0
+    """Time spent on each measurement."""
+    requests: int = 100_000
+    """How many requests its memory is measured over."""
+
+    def run(self) -> None:
+        """Measure and print one JSON object."""
+        with needing("airsim"):
+            from pvn.bridges.airsim.benchmark import measure_airsim
+
+        print_json(measure_airsim(self.seconds, self.requests))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure speed, and how well the oracle flies."""
+
+    what: (
+        Annotated[BenchSimulator, subcommand("simulator", prefix_name=False)]
+        | Annotated[BenchOracle, subcommand("oracle", prefix_name=False)]
+        | Annotated[BenchAgent, subcommand("agent", prefix_name=False)]
+        | Annotated[BenchAirSim, subcommand("airsim", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Run the measurement."""
+        self.what.run()

@@ -1,0 +1,202 @@
+"""`pvn corpus`: make, import and look at corpora."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, subcommand
+
+from pvn.cli.options import SegmentNames, Split, print_json
+
+LINES_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusMake:
+    """Make the bundled corpus, or one from phrase banks of your own."""
+
+    out: Path
+    """Folder for the corpus; it must not exist."""
+    size: int = 27_965
+    """Segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072 test."""
+    seed: int = 0
+    """The same seed gives the same corpus."""
+    bank: UseAppendAction[tuple[tuple[Path, ...], ...]] = ()
+    """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated."""
+    only: Split | None = None
+    """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
+    noise: float = 0.04
+    """Fraction of sentences with a mistake: a dropped article or a typo."""
+    processes: int = 0
+    """How many processes; 0 means one per core."""
+
+    def run(self) -> None:
+        """Make the corpus, and print how many segments it has."""
+        import time
+
+        from pvn.cli.progress import progress_bar
+        from pvn.corpus.meadow.banks import read_banks
+        from pvn.corpus.meadow.generator import make_meadow, split_sizes
+        from pvn.corpus.segments import SPLITS
+        from pvn.corpus.store import check_new, write_corpus
+        from pvn.simulator.compiling import num_cores
+
+        check_new(self.out)
+        if self.processes < 0:
+            raise ValueError(f"processes: got {self.processes}, expected 0 (one per core) or more")
+        banks = read_banks([path for group in self.bank for path in group])
+        only = SPLITS if self.only is None else (self.only,)
+        began = time.perf_counter()
+        with progress_bar("segments", sum(split_sizes(self.size, only).values())) as advance_to:
+            corpus = make_meadow(
+                banks,
+                size=self.size,
+                seed=self.seed,
+                noise=self.noise,
+                only=only,
+                is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
+                num_processes=self.processes or num_cores(),
+                watch=advance_to,
+            )
+        origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
+        write_corpus(corpus, self.out, origin)
+        parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)
+        print(f"{len(corpus):,} segments ({parts}) in {time.perf_counter() - began:.0f} s: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusStats:
+    """Print a corpus's statistics beside LANI's."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+    def run(self) -> None:
+        """Measure and print."""
+        from pvn.corpus.statistics import measure_corpus
+        from pvn.corpus.store import origin, read_corpus
+        from pvn.report.tables import print_corpus_report
+
+        report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
+        print_json(report) if self.json else print_corpus_report(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusShow:
+    """Draw a segment of a corpus (field from above, path, instruction), or a sheet of several."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    segment: SegmentNames = ()
+    """Which segments: environment and place in its paragraph, such as 12-3; by default random ones."""
+    count: int = 1
+    """How many random segments, if none are named."""
+    seed: int = 0
+    """Which random segments."""
+    out: Path | None = None
+    """File for the picture; by default in the folder pictures."""
+
+    def run(self) -> None:
+        """Draw the segments, and print their instructions."""
+        import random
+
+        from pvn.corpus.store import read_corpus
+        from pvn.viz.saving import picture_path
+        from pvn.viz.segment_pictures import draw_segment, draw_segments
+
+        corpus = read_corpus(self.folder)
+        if not 1 <= self.count <= len(corpus):
+            raise ValueError(f"count: got {self.count}, expected 1 to {len(corpus)}, the number of segments")
+        ids = self.segment or random.Random(self.seed).sample([segment.id for segment in corpus], self.count)
+        chosen = [corpus.segment(name) for name in ids]
+        is_sheet = len(chosen) > 1
+        name = f"segments_seed{self.seed}" if is_sheet and not self.segment else f"segment_{'_'.join(ids)}"
+        out = picture_path(self.out or Path(f"pictures/{name}.png"))
+        draw_segments(out, chosen) if is_sheet else draw_segment(out, chosen[0])
+        for segment in chosen:
+            print(f"{segment.id}: {segment.task.instruction}")
+        print(f"picture: {out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusAlignments:
+    """Print which words go with which landmark classes in the training split."""
+
+    folder: Positional[Path]
+    """Folder of the corpus."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self) -> None:
+        """Count and print."""
+        from pvn.corpus.alignment import align
+        from pvn.corpus.store import read_corpus
+        from pvn.corpus.vocabulary import Vocabulary
+        from pvn.report.tables import print_alignments
+
+        train = read_corpus(self.folder, ("train",)).splits.get("train")
+        if train is None:
+            raise ValueError(f"{self.folder}: has no training split, expected one, whose words are counted")
+        vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
+        alignment = align(train, vocabulary)
+        print_json(alignment.to_json()) if self.json else print_alignments(alignment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusImport:
+    """Read LANI's own files, in drif's or CIFF's layout, into a corpus."""
+
+    path: Positional[Path]
+    """The folder that LANI was unpacked into."""
+    out: Path
+    """Folder for the corpus; it must not exist."""
+
+    def run(self) -> None:
+        """Import, and print what could not be used and why."""
+        from pvn.cli.progress import progress_over
+        from pvn.corpus.lani_import import import_lani
+        from pvn.corpus.store import check_new, write_corpus
+
+        check_new(self.out)
+        found = import_lani(self.path, lambda records: progress_over("paragraphs", records))
+        names = [str(file) for file in found.files]
+        refused = [f"{refusal.record}: {refusal.reason}" for refusal in found.refusals]
+        repaired = [f"{repair.record}: {repair.what}" for repair in found.repairs]
+        origin = {"layout": found.layout, "files": names, "not used": refused, "repaired": repaired}
+        write_corpus(found.corpus, self.out, origin)
+        for what, lines in (("not used", refused), ("repaired", repaired)):
+            for line in lines[:LINES_SHOWN]:
+                print(f"{what}: {line}")
+            if len(lines) > LINES_SHOWN:
+                print(f"{what}: and {len(lines) - LINES_SHOWN:,} more, all in {self.out / 'corpus.json'}")
+        for file in found.left_out:
+            print(f"not read, another set of annotations of the same environments: {file}; name the file to import it")
+        for kind, count in found.count_refusals():
+            print(f"not used in total: {count:,} x {kind}")
+        parts = ", ".join(f"{len(found.corpus[split]):,} {split}" for split in found.corpus.splits)
+        print(
+            f"{found.layout} layout, {found.num_records:,} paragraphs in {', '.join(names)}\n"
+            f"{len(found.corpus):,} segments ({parts}), {len(found.refusals):,} not used, "
+            f"{len(found.repairs):,} repaired: {self.out}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusVerb:
+    """Make, import and look at corpora."""
+
+    what: (
+        Annotated[CorpusMake, subcommand("make", prefix_name=False)]
+        | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
+        | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
+        | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]
+        | Annotated[CorpusImport, subcommand("import-lani", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Run it."""
+        self.what.run()

@@ -1,0 +1,147 @@
+"""`pvn evaluate`: fly agents over a split of a corpus and score them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pvn.cli.options import AgentNames, Device, Split, print_json
+
+if TYPE_CHECKING:
+    from pvn.corpus.segments import Segment
+    from pvn.evaluation.evaluate import Evaluated
+    from pvn.evaluation.pilots import Pilot
+
+
+@dataclass(frozen=True)
+class Results:
+    """The outcome of `pvn evaluate`."""
+
+    segments: Sequence[Segment]
+    """What was flown."""
+    evaluated: list[Evaluated]
+    """One for each agent."""
+    bounds: list[dict[str, Any]]
+    """Each agent's report on its predictions; empty if not asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Fly agents over a split of a corpus and print how well they did, with 95% intervals."""
+
+    agent: AgentNames = ("pvn",)
+    """Who flies, one or several: names of systems, or files of agents you trained."""
+    corpus: Path
+    """Folder of the corpus."""
+    split: Split = "dev"
+    """Which split."""
+    limit: int | None = None
+    """Fly only the first so many segments."""
+    altitude: float | None = None
+    """Fly at this height, metres, instead of the one agents were trained at."""
+    yaw_factor: float = 1.0
+    """Turn the drone this many times faster than the agent commands. For PVN agents, as are the next two."""
+    stop_threshold: float | None = None
+    """Stop where the stop probability is above this, instead of the agent's own threshold."""
+    plan_every: int | None = None
+    """Predict at every so many steps, instead of at the agent's own interval."""
+    device: Device = "cpu"
+    """Where to fly."""
+    runs: Path | None = None
+    """Folder of training runs, one for each system, whose agents fly instead of the package's."""
+    out: Path = Path("results")
+    """Folder for flights and results; flights that are already there are not flown again."""
+    bound: bool = False
+    """Also fly once more to evaluate PVN's predictions: the paper's bound on the loss, and calibration of the goals."""
+    record: int = 0
+    """Fly the first so many segments once more and write recording, film and summary of each into recordings/."""
+    json: bool = False
+    """Print a JSON list with one object per agent instead of tables."""
+
+    def run(self) -> None:
+        """Fly, score, and print."""
+        from pvn.report.prediction_quality import print_bound
+        from pvn.report.results_table import print_results
+
+        results = self.evaluate()
+        summaries = [found.summary for found in results.evaluated]
+        if self.json:
+            reports = [summary.to_json() for summary in summaries]
+            bounds = results.bounds
+            print_json([{**one, "bound": two} for one, two in zip(reports, bounds, strict=True)] if bounds else reports)
+            return
+        metrics = {found.pilot.name: found.metrics for found in results.evaluated}
+        print_results(summaries, metrics, [segment.environment for segment in results.segments])
+        for report in results.bounds:
+            print_bound(report)
+
+    def evaluate(self) -> Results:
+        """Fly, score, and write the results."""
+        from pvn.cli.progress import progress_bar
+        from pvn.evaluation.evaluate import AVERAGE, evaluate_pilot, make_pilots, read_split, result_stem
+        from pvn.evaluation.pilots import predicting_agent
+        from pvn.systems import FlightChanges
+
+        if self.record < 0:
+            raise ValueError(f"record: got {self.record}, expected 0 or more flights")
+        changes = FlightChanges(
+            altitude=self.altitude,
+            yaw_factor=self.yaw_factor,
+            stop_threshold=self.stop_threshold,
+            plan_every=self.plan_every,
+        )
+        segments, training = read_split(self.corpus, self.split, self.limit, needs_training=AVERAGE in self.agent)
+        if self.record > len(segments):
+            raise ValueError(
+                f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
+            )
+        pilots = make_pilots(self.agent, training=training, runs=self.runs, changes=changes, device=self.device)
+        for pilot in pilots if self.bound else ():
+            predicting_agent(pilot)
+        evaluated, bounds = [], []
+        for pilot in pilots:
+            stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments))
+            with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
+                found = evaluate_pilot(
+                    pilot, segments, split=self.split, stem=stem, device=self.device,
+                    watch=lambda name, done, total, advance_to=advance_to: advance_to(done),
+                )  # fmt: skip
+            evaluated.append(found)
+            if self.bound:
+                bounds.append(self._evaluate_predictions(pilot, segments, stem.name))
+            if self.record:
+                self._record(pilot, segments[: self.record])
+        return Results(segments, evaluated, bounds)
+
+    def _record(self, pilot: Pilot, segments: Sequence[Segment]) -> None:
+        """Fly some segments once more, and write recordings, films and summary figures."""
+        import sys
+
+        from pvn.cli.progress import progress_over
+        from pvn.viz.flight_files import fly_to_show, missing, save_flight
+
+        for line in missing().values():
+            print(line, file=sys.stderr)
+        for number, segment in enumerate(progress_over(f"recording {pilot.name}", segments), start=1):
+            record = fly_to_show(pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device)
+            save_flight(record, self.out / "recordings" / f"{pilot.name}_{self.split}_{number}")
+
+    def _evaluate_predictions(self, pilot: Pilot, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
+        """Fly a PVN once more, evaluate its predictions, and write report and figure."""
+        from pvn.cli.progress import progress_bar
+        from pvn.evaluation.pilots import predicting_agent
+        from pvn.evaluation.predictions import fly_with_predictions, judge
+        from pvn.learning.checkpoint import write_json
+        from pvn.report.prediction_quality import draw_judgement
+
+        with progress_bar(f"{pilot.name} predicts", len(segments)) as advance_to:
+            predictions = fly_with_predictions(segments, pilot, device=self.device, watch=advance_to)
+        judgement = judge(predictions, segments, predicting_agent(pilot).grid)
+        environments = [segment.environment for segment in segments]
+        report = {"system": pilot.name, "split": self.split, **judgement.to_json(environments)}
+        write_json(self.out / f"bound_{stem}.json", report)
+        title = f"{pilot.name}, {len(segments):,} flights of split {self.split}"
+        draw_judgement(self.out / f"calibration_{stem}.png", judgement, title)
+        return report

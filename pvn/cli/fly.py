@@ -1,0 +1,172 @@
+"""`pvn fly`: fly instructions and draw or record the flights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from pvn.cli.fly_airsim import fly_over_airsim
+from pvn.cli.options import AgentName, Device, FieldName, SegmentNames
+from pvn.cli.tasks import (
+    ChosenTask,
+    check_instruction,
+    corpus_segments,
+    describe_field,
+    pick_segments,
+    read_field,
+    tour_segments,
+    tour_stem,
+)
+
+if TYPE_CHECKING:
+    from pvn.evaluation.pilots import Pilot
+    from pvn.rollout.flight import FlightLog
+
+_OWN_WORLD = ("field", "seed", "segment", "corpus", "start", "device", "quality", "record")
+"""Options that mean something only in our own simulator."""
+_KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fly:
+    """Fly your own instruction, the five of a field or segments of a corpus, and draw every flight."""
+
+    instruction: Annotated[Positional[str | None], arg(metavar="[INSTRUCTION]")] = None
+    """What to do, in your words: "go past the barrel on the left and stop at the phone booth"."""
+    field: FieldName = 0
+    """Where to fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
+    seed: int | None = None
+    """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
+    segment: SegmentNames = ()
+    """Only these of the tour's five, such as 2 or 1 3; with --corpus, the segments with these ids, such as 12-3."""
+    corpus: Path | None = None
+    """Fly segments of the corpus in this folder, named by --segment."""
+    start: tuple[float, float, float] | None = None
+    """Where your instruction starts: x, y (metres), yaw (radians); by default where the tour's first segment does."""
+    agent: AgentName = "pvn"
+    """Who flies: a system's name, or the file of an agent you trained."""
+    runs: Path | None = None
+    """Folder of training runs whose agents fly instead of the package's."""
+    device: Device = "cpu"
+    """Where to simulate."""
+    quality: Literal["fast", "full"] = "full"
+    """Camera images: full, as in training, have smooth edges and shadows; fast are rendered four times faster."""
+    record: bool = False
+    """Write a recording (.rrd), a film (.mp4) and a summary figure (.png) of every flight instead of a picture."""
+    out: Path = Path("pictures")
+    """Folder for what is written."""
+    simulator: str | None = None
+    """Fly your instruction in another simulator: airsim://HOST:PORT, an AirSim server (docs/airsim.md)."""
+    stepped: bool = False
+    """Pause the other simulator while the agent computes, so that slow computers fly the same flight."""
+
+    def run(self) -> None:
+        """Fly, draw or record, and print how each flight ended."""
+        from pvn.evaluation.pilots import load_pilot
+        from pvn.report.tables import print_flights
+
+        self._check()
+        pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
+        pilot = replace(pilot, config=replace(pilot.config, quality=self.quality))
+        if self.instruction is not None:
+            check_instruction(self.instruction, pilot)
+        if self.simulator is not None:
+            fly_over_airsim(self.simulator, self.instruction, pilot, self.out, is_stepped=self.stepped)
+            return
+        chosen = self._choose()
+        log, paths = (self._record if self.record else self._draw)(pilot, chosen)
+        print_flights(
+            f"{pilot.name} in {self._where}",
+            [one.task for one in chosen],
+            log,
+            goals=[one.goal for one in chosen],
+            labels=[one.label for one in chosen],
+        )
+        for path in paths:
+            print(f"{_KINDS[path.suffix]}: {path}")
+
+    def _check(self) -> None:
+        """Refuse options that contradict each other, or that would be ignored."""
+        if self.simulator is None and self.stepped:
+            raise ValueError("stepped: got no other simulator to pause, expected --simulator airsim://HOST:PORT")
+        for option in fields(self) if self.simulator is not None else ():
+            value = getattr(self, option.name)
+            if option.name in _OWN_WORLD and value != option.default:
+                raise ValueError(
+                    f"{option.name}: got {value!r} with --simulator, which has its own world, start and camera images; "
+                    f"leave out --{option.name} or --simulator"
+                )
+        if self.corpus is not None and not self.segment:
+            raise ValueError("corpus: got no segment to fly, expected --segment with its id, such as 12-3")
+        for name, value, default in (("field", self.field, 0), ("seed", self.seed, None)):
+            if self.corpus is not None and value != default:
+                raise ValueError(f"{name}: got {value} and a corpus, expected one of them; leave out --{name}")
+        if self.instruction is None and self.start is not None:
+            raise ValueError("start: got no instruction to fly from there, expected one in quotes")
+        if self.instruction is not None and len(self.segment) > 1:
+            raise ValueError(
+                f"segment: got {' '.join(self.segment)} and an instruction, expected at most one, whose start it takes"
+            )
+        if self.out.exists() and not self.out.is_dir():
+            raise ValueError(f"out: got {self.out}, which is a file, expected a folder")
+
+    def _choose(self) -> list[ChosenTask]:
+        """What to fly."""
+        from pvn.world.task import Task
+
+        if self.instruction is not None and self.start is not None and self.corpus is None and not self.segment:
+            # No tour is needed, and through a field of one's own there may be none.
+            words = " ".join(self.instruction.split())
+            return [ChosenTask("1", Task(read_field(self.field), self.start, words), None)]
+        if self.corpus is not None:
+            chosen = corpus_segments(self.corpus, self.segment)
+        else:
+            chosen = pick_segments(tour_segments(self.field, self.seed), self.segment)
+        return chosen if self.instruction is None else [chosen[0].told(self.instruction, self.start)]
+
+    @property
+    def _where(self) -> str:
+        """Where the flights are, for a title."""
+        if self.corpus is not None:
+            return f"{self.corpus}, segment{'s' * (len(self.segment) > 1)} {', '.join(self.segment)}"
+        return describe_field(self.field)
+
+    def _name(self, label: str) -> str:
+        """The name of a flight's files, without the ending."""
+        where = tour_stem(self.field, self.seed) if self.corpus is None else self.corpus.resolve().name
+        return f"{where}_{label}"
+
+    def _draw(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
+        """Fly everything in one batch, and draw a picture of each flight."""
+        from rich.console import Console
+        from rich.progress import track
+
+        from pvn.viz.flight_picture import draw_flight, fly_with_frames
+
+        console = Console()
+        policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
+        with console.status("compiling (the first time only) and flying"):
+            log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
+        paths = [self.out / f"{self._name(one.label)}.png" for one in chosen]
+        for flight, one in enumerate(track(chosen, "drawing", console=console)):
+            draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)
+        return log, paths
+
+    def _record(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
+        """Fly one task after the other, and write recording, film and summary of each."""
+        from pvn.cli.progress import progress_over
+        from pvn.rollout.flight import join_logs
+        from pvn.viz.flight_files import fly_to_show, missing, save_flight
+
+        for line in missing().values():
+            print(line)
+        logs, paths = [], []
+        for one in progress_over("flying and recording", chosen):
+            record = fly_to_show(pilot, one.task, demonstrated=one.demonstrated, device=self.device)
+            paths += save_flight(record, self.out / self._name(one.label))
+            logs.append(record.log)
+        return join_logs(logs), paths

@@ -1,0 +1,250 @@
+"""`pvn reproduce`: the paper's results table, from the corpus to the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pvn.cli.corpus import CorpusMake
+from pvn.cli.evaluate import Evaluate
+from pvn.cli.options import Device, Preset, SystemNames
+from pvn.cli.reproduction_folder import ReproductionFolder
+from pvn.cli.train import Train
+from pvn.systems import SYSTEMS
+
+SIZES = {"paper": 27_965, "smoke": 1_000}
+"""Segments of the corpus that is made, by preset."""
+LIMITS = {"paper": None, "smoke": 60}
+"""Flights over each split, by preset."""
+PREDICTING: tuple[str, Literal["dev"]] = ("pvn", "dev")
+"""The system whose predictions are evaluated (the paper's bound, and calibration), and the split."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the reproduction."""
+
+    name: str
+    act: Callable[[], object]
+    is_finished: Callable[[], bool]
+
+
+def _train(verb: Train) -> None:
+    import torch
+
+    verb.run()
+    # Compiled code of one network is useless for the next, and torch keeps only so much of it.
+    torch.compiler.reset()
+
+
+def _evaluate(verb: Evaluate) -> None:
+    for found in verb.evaluate().evaluated:
+        summary, rate = found.summary, found.summary.overall.sr
+        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})")
+
+
+def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
+    """Resume an evaluation; flights of an agent that was trained again since are deleted first."""
+    if stem.with_suffix(".json").exists():  # everything was flown, and yet the step is not finished
+        for suffix in (".safetensors", ".json"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+    _evaluate(verb)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """Reproduce the paper's results table: corpus, training and flights of all systems, and a report beside the paper.
+
+    Finished steps are not repeated: give the same command again, and it resumes where it stopped.
+    """
+
+    out: Path
+    """Folder for corpus, runs, results, times.json and report.md."""
+    preset: Preset = "paper"
+    """Which recipe: paper needs a GPU; smoke shows on a CPU that everything works."""
+    device: Device = "cpu"
+    """Where to train and fly."""
+    agent: SystemNames = ()
+    """Only these systems of the table, and the training they need; the report has all that are finished."""
+    corpus: Path | None = None
+    """A corpus to use instead of the bundled one."""
+    size: int | None = None
+    """Segments of the corpus that is made, if not the preset's number."""
+    limit: int | None = None
+    """Fly only the first so many segments of each split, if not the preset's number."""
+
+    def run(self) -> None:
+        """Run the steps that are not finished, and write the report."""
+        self._check()
+        for step in self.steps():
+            with self.folder.locked(step.name):
+                if step.is_finished():
+                    print(f"{step.name}: already finished")
+                    continue
+                print(f"{step.name}: starts")
+                with self.folder.timed(step.name, self.device):
+                    step.act()
+        with self.folder.locked("report"):
+            self._report()
+        print(f"report: {self.out / 'report.md'}")
+
+    @cached_property
+    def folder(self) -> ReproductionFolder:
+        """Where everything is."""
+        return ReproductionFolder(
+            out=self.out,
+            corpus=self.corpus or self.out / "corpus",
+            preset=self.preset,
+            limit=self.limit or LIMITS[self.preset],
+        )
+
+    @property
+    def _size(self) -> int:
+        return self.size or SIZES[self.preset]
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        """Systems to fly, each with a split."""
+        from pvn.evaluation.paper import TABLE
+
+        return [(name, split) for name, split in TABLE if not self.agent or name in self.agent]
+
+    def _runs(self) -> list[str]:
+        """Training runs that those systems need, those first whose stage 1 others take."""
+        runs = [run for name, _ in self._rows() if (run := SYSTEMS[name].run) is not None]
+        return list(dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None))
+
+    def _training(self, run: str) -> Train:
+        lender = SYSTEMS[run].stage1_of
+        return Train(
+            corpus=self.folder.corpus, out=self.folder.runs / run, agent=run, preset=self.preset, device=self.device,
+            stage1_from=None if lender is None else self.folder.runs / lender, resume=True,
+        )  # fmt: skip
+
+    def _evaluation(self, names: tuple[str, ...], split: Any) -> Evaluate:
+        return Evaluate(
+            agent=names, corpus=self.folder.corpus, split=split, limit=self.folder.limit, device=self.device,
+            runs=self.folder.runs, out=self.folder.results,
+        )  # fmt: skip
+
+    def steps(self) -> Iterator[Step]:
+        """Every step before the report, in order."""
+        folder = self.folder
+        if self.corpus is None:
+            yield Step("corpus", CorpusMake(out=folder.corpus, size=self._size).run, lambda: folder.has_corpus)
+        for run in self._runs():
+            yield Step(f"train {run}", partial(_train, self._training(run)), folder.agent(run).exists)
+        for name, split in self._rows():
+            act = partial(_evaluate_afresh, self._evaluation((name,), split), folder.stem(name, split))
+            yield Step(f"evaluate {name} {split}", act, partial(folder.has_results, name, split))
+        if PREDICTING in self._rows():
+            verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1]), bound=True)
+            yield Step("evaluate predictions", partial(_evaluate, verb), partial(folder.has_predictions, *PREDICTING))
+
+    def commands(self) -> tuple[str, ...]:
+        """The same as commands that can be run one by one."""
+        folder, where = self.folder, f"--device {self.device}"
+        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --out {folder.corpus}"]
+        for run in self._runs():
+            lender = SYSTEMS[run].stage1_of
+            lines.append(
+                f"pvn train --agent {run} --preset {self.preset} --corpus {folder.corpus} --out {folder.runs / run} "
+                + where
+                + ("" if lender is None else f" --stage1-from {folder.runs / lender}")
+            )
+        limit = "" if folder.limit is None else f" --limit {folder.limit}"
+        groups = {
+            split: " ".join(name for name, own in self._rows() if own == split)
+            for split in dict.fromkeys(split for _, split in self._rows())
+        }
+        evaluations = [(names, split, "") for split, names in groups.items()]
+        if PREDICTING in self._rows():
+            evaluations.append((*PREDICTING, " --bound"))
+        lines += [
+            f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
+            f"--out {folder.results} {where}{limit}{bound}"
+            for names, split, bound in evaluations
+        ]
+        return (*lines, self._command())
+
+    def _command(self) -> str:
+        """This very command."""
+        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit}
+        options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
+        agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
+        return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
+
+    def _check(self) -> None:
+        """Refuse options that contradict each other, or what is in the folder."""
+        from pvn.corpus.store import origin
+        from pvn.simulator.simulator import checked_device
+
+        checked_device(self.device)
+        for name, value in (("size", self.size), ("limit", self.limit)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name}: got {value}, expected at least 1")
+        if self.corpus is not None:
+            self._check_corpus(self.corpus)
+        self.folder.check_same()
+        if self.corpus is None and self.folder.has_corpus:
+            size = origin(self.folder.corpus).get("size")
+            if size != self._size:
+                raise ValueError(
+                    f"{self.folder.corpus}: made with size {size}, expected {self._size}; add --size {size}, or choose "
+                    "another --out"
+                )
+
+    def _check_corpus(self, corpus: Path) -> None:
+        """Refuse a corpus without the splits that are trained on and flown."""
+        from pvn.corpus.segments import SPLITS
+        from pvn.corpus.store import count_segments
+
+        if self.size is not None:
+            raise ValueError(f"size: got {self.size} with --corpus, which has its own; leave one of them out")
+        counts, needed = count_segments(corpus), {"train", *(split for _, split in self._rows())}
+        missing = [split for split in SPLITS if split in needed and not counts.get(split)]
+        if missing:
+            raise ValueError(f"{corpus}: has no segments in split {missing[0]}, expected some to train on and fly")
+
+    def _report(self) -> None:
+        """Draw the figures and write the report, of all systems that are finished."""
+        from pvn.corpus.store import origin, read_corpus
+        from pvn.evaluation.flights import read_flights
+        from pvn.evaluation.intervals import Bootstrap
+        from pvn.evaluation.paper import TABLE
+        from pvn.evaluation.pilots import load_pilot
+        from pvn.evaluation.summary import Summary
+        from pvn.learning.checkpoint import read_json
+        from pvn.report.illustrations import illustrate_flights, illustrate_judgement, illustrate_results
+        from pvn.report.results_page import Provenance, StepTime, write_report
+
+        folder, figures = self.folder, self.out / "figures"
+        finished = [row for row in TABLE if folder.has_results(*row)]
+        files = [folder.stem(*row).with_suffix(".json") for row in finished]
+        summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+        with folder.timed("figures", self.device, is_anew=True):
+            illustrations = illustrate_results(figures, summaries, folder.runs)
+            if PREDICTING in finished:
+                name, split = PREDICTING
+                pilot = load_pilot(name, runs=folder.runs, device=self.device)
+                flights, _ = read_flights(folder.stem(name, split).with_suffix(".safetensors"))
+                segments = read_corpus(folder.corpus, (split,))[split]
+                illustrations += illustrate_flights(figures, segments, flights, pilot, device=self.device)
+        report, figure = folder.prediction_files(*PREDICTING)
+        if report.exists() and figure.exists():
+            illustrations.append(illustrate_judgement(figure, read_json(report)))
+        provenance = Provenance(
+            preset=self.preset,
+            corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
+            commands=self.commands(),
+            seeds={
+                "corpus": int(origin(folder.corpus).get("seed", 0)),
+                "training": Train.seed,
+                "intervals": Bootstrap().seed,
+            },
+            times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
+        )
+        write_report(self.out / "report.md", summaries, provenance, illustrations)

@@ -1,0 +1,127 @@
+"""The folder of a reproduction: where its parts are, how long they took, and who is working on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pvn.cli.options import AGENT_FILE, Preset
+from pvn.systems import SYSTEMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproductionFolder:
+    """A folder with corpus, runs, results, times and report; several processes may work in it at the same time."""
+
+    out: Path
+    corpus: Path
+    """In the folder, or elsewhere if it is the user's own."""
+    preset: Preset
+    limit: int | None
+    """Flights over each split; None for all."""
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each training run."""
+        return self.out / "runs"
+
+    @property
+    def results(self) -> Path:
+        """Flights and summaries of all systems."""
+        return self.out / "results"
+
+    @property
+    def times(self) -> Path:
+        """How long each step took, and with which preset and corpus."""
+        return self.out / "times.json"
+
+    def agent(self, run: str) -> Path:
+        """The trained agent of a run."""
+        return self.runs / run / AGENT_FILE
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the corpus is complete."""
+        return (self.corpus / "corpus.json").exists()
+
+    def stem(self, system: str, split: Any) -> Path:
+        """Path of a system's results, without the ending."""
+        from pvn.corpus.store import count_segments
+        from pvn.evaluation.evaluate import result_stem
+
+        num_segments = 0 if self.limit is None else min(self.limit, count_segments(self.corpus).get(split, 0))
+        return result_stem(self.results, system, split, self.limit, num_segments)
+
+    def has_results(self, system: str, split: Any) -> bool:
+        """Whether a system has flown everything with the agent that is there now."""
+        summary = self.stem(system, split).with_suffix(".json")
+        agent = self.agent(str(SYSTEMS[system].run))
+        return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
+
+    def prediction_files(self, system: str, split: Any) -> tuple[Path, Path]:
+        """Report and figure about a system's predictions."""
+        stem = self.stem(system, split).name
+        return self.results / f"bound_{stem}.json", self.results / f"calibration_{stem}.png"
+
+    def has_predictions(self, system: str, split: Any) -> bool:
+        """Whether the predictions of the agent that is there now were evaluated."""
+        report, figure = self.prediction_files(system, split)
+        agent = self.agent(str(SYSTEMS[system].run))
+        return figure.exists() and report.exists() and report.stat().st_mtime >= agent.stat().st_mtime
+
+    def check_same(self) -> None:
+        """Refuse a folder that holds a reproduction with another preset or corpus."""
+        from pvn.corpus.store import identity
+        from pvn.learning.checkpoint import read_json
+
+        if not self.times.exists():
+            return
+        noted = read_json(self.times)
+        if noted.get("preset") != self.preset:
+            raise ValueError(
+                f"{self.out}: holds a reproduction with preset {noted.get('preset')}; choose another --out"
+            )
+        if self.has_corpus and noted.get("corpus", identity(self.corpus)) != identity(self.corpus):
+            raise ValueError(f"{self.out}: holds a reproduction with another corpus; choose another --out")
+
+    @contextmanager
+    def timed(self, name: str, device: str, *, is_anew: bool = False) -> Iterator[None]:
+        """Add the wall time of the body to times.json, even if it is interrupted; is_anew: replace it instead."""
+        from pvn.corpus.store import identity
+        from pvn.learning.checkpoint import read_json, write_json
+        from pvn.report.results_page import describe_machine
+
+        began, machine = time.perf_counter(), describe_machine(device)
+        try:
+            yield
+        finally:
+            with self.locked("times"):
+                content = read_json(self.times) if self.times.exists() else {"preset": self.preset, "steps": {}}
+                earlier = 0.0 if is_anew else content["steps"].get(name, {}).get("seconds", 0.0)
+                spent = earlier + time.perf_counter() - began
+                content["steps"][name] = {"seconds": round(spent, 1), "machine": machine}
+                if self.has_corpus:
+                    content["corpus"] = identity(self.corpus)
+                write_json(self.times, content)
+
+    @contextmanager
+    def locked(self, what: str) -> Iterator[None]:
+        """Keep other processes from this while the body runs; wait if one of them is at it."""
+        from filelock import FileLock, Timeout
+
+        folder = self.out / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{what.replace(' ', '_')}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            print(f"{what}: waiting for another process that is working on it")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()

@@ -1,0 +1,60 @@
+"""`pvn serve airsim`: our simulator as an AirSim server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tyro.conf import Positional
+
+from pvn.cli.options import FieldName, needing
+from pvn.cli.tasks import read_field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve:
+    """Run AirSim scripts in our simulator, in a field of your choice, until interrupted."""
+
+    what: Positional[Literal["airsim"]]
+    """Whose scripts."""
+    field: FieldName = 0
+    """Where they fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
+    host: str = "127.0.0.1"
+    """Address to listen on; by default only this machine can connect. Anyone who can reach it can fly."""
+    port: int = 41451
+    """Port to listen on; 0 picks a free one."""
+    speed: float = 1.0
+    """Simulated seconds per second; inf: as fast as clients ask, and the clock stands still while none is waiting."""
+    quality: Literal["fast", "full"] = "full"
+    """How images are rendered: full has smooth edges and shadows; fast is four times faster."""
+    width: int = 128
+    """Width of an image, pixels."""
+    height: int = 72
+    """Height of an image, pixels."""
+    vehicle: str = "SimpleFlight"
+    """The vehicle's name; scripts may leave it out."""
+
+    def run(self) -> None:
+        """Serve, and log what goes wrong with clients."""
+        import asyncio
+        import logging
+        from contextlib import suppress
+
+        with needing("airsim"):
+            from pvn.bridges.airsim.server import serve
+        from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
+        from pvn.bridges.airsim.images import CameraRenderer
+        from pvn.geometry import Camera
+
+        logging.basicConfig(format="%(message)s", level=logging.INFO)
+        layout = read_field(self.field)
+        camera = Camera(width=self.width, height=self.height)
+        config = HostConfig(camera=camera, speed=self.speed, vehicle_name=self.vehicle)
+        renderer = CameraRenderer(layout, is_full=self.quality == "full")
+
+        def announce(port: int) -> None:
+            print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; stop with Ctrl-C", flush=True)
+
+        with suppress(KeyboardInterrupt):  # which is how it ends
+            compile_kernels(renderer, camera)
+            asyncio.run(serve(Host(renderer, config), self.host, self.port, announce))

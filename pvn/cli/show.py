@@ -1,0 +1,113 @@
+"""`pvn show`: pictures of landmarks and fields, and films of flights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import subcommand
+
+from pvn.cli.options import AgentName, Device, FieldName
+from pvn.cli.tasks import pick_segments, tour_segments, tour_stem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowCatalogue:
+    """Draw the contact sheet of all 63 landmark classes, from the front and from above."""
+
+    out: Path = Path("pictures/catalogue.png")
+    """File for the picture."""
+    names: tuple[str, ...] = ()
+    """Only these classes."""
+
+    def run(self) -> None:
+        """Draw the sheet."""
+        from pvn.viz.catalogue import draw_catalogue
+        from pvn.viz.saving import picture_path
+        from pvn.world.landmarks import LANDMARK_NAMES
+
+        draw_catalogue(picture_path(self.out), self.names or LANDMARK_NAMES)
+        print(f"landmark classes: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowField:
+    """Draw a field from above, and what a drone sees as the oracle flies through it."""
+
+    field: FieldName = 0
+    """Which field: the number of a random one, or a LANI environment file (random_config_N.json)."""
+    seed: int | None = None
+    """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
+    out: Path | None = None
+    """File for the picture; by default in the folder pictures."""
+    export: Path | None = None
+    """Also write the field as a LANI environment file (random_config_N.json)."""
+
+    def run(self) -> None:
+        """Fly the tour's longest segment and draw it."""
+        from pvn.rollout.oracle import Oracle
+        from pvn.viz.flight_picture import draw_flight, fly_with_frames
+        from pvn.viz.saving import picture_path
+        from pvn.world.lani import write_layout
+
+        stem = tour_stem(self.field, self.seed)
+        out = picture_path(self.out or Path(f"pictures/{stem}.png"))
+        segments = tour_segments(self.field, self.seed)
+        demonstration = max((segment.demonstration for segment in segments), key=lambda shown: len(shown.path))
+        task = demonstration.task
+        log, frames = fly_with_frames([task], Oracle([demonstration]))
+        draw_flight(out, task, log, frames, 0, demonstrated=demonstration.path)
+        print(f"{stem}, {len(task.layout.landmarks)} landmarks: {out}")
+        if self.export is not None:
+            write_layout(task.layout, self.export)
+            print(f"environment file: {self.export}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowFlight:
+    """Show one flight as a film (.mp4, .webp, .gif), as a Rerun recording (.rrd) or on one page (.png)."""
+
+    field: FieldName = 0
+    """Where to fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
+    seed: int | None = None
+    """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
+    segment: str = "1"
+    """Which segment of the tour, from 1."""
+    agent: AgentName = "pvn"
+    """Who flies: a system's name, or the file of an agent you trained."""
+    runs: Path | None = None
+    """Folder of training runs whose agents fly instead of the package's."""
+    device: Device = "cpu"
+    """Where to simulate."""
+    out: Path | None = None
+    """File to write; its ending decides what. By default a film in the folder pictures."""
+
+    def run(self) -> None:
+        """Fly, write, and print how it ended."""
+        from pvn.evaluation.pilots import load_pilot
+        from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
+        from pvn.viz.flight_record import outcome
+
+        out = flight_path(self.out or Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4"))
+        (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])
+        pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
+        record = fly_to_show(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
+        write_flight(record, out)
+        ending = outcome(record.distance, len(record.moments), record.has_stopped)
+        print(f"“{record.task.instruction}”: {ending}: {out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Draw landmarks and fields, and make films of flights."""
+
+    what: (
+        Annotated[ShowCatalogue, subcommand("catalogue", prefix_name=False)]
+        | Annotated[ShowField, subcommand("field", prefix_name=False)]
+        | Annotated[ShowFlight, subcommand("flight", prefix_name=False)]
+    )
+
+    def run(self) -> None:
+        """Show it."""
+        self.what.run()

@@ -1,0 +1,122 @@
+"""What a verb flies: segments of a tour through a field, segments of a corpus, or an instruction that was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pvn.corpus.segments import Segment
+    from pvn.evaluation.pilots import Pilot
+    from pvn.world.layout import Layout
+    from pvn.world.task import Demonstration, Task
+
+MAX_WORDS = 100
+
+
+@dataclass(frozen=True)
+class ChosenTask:
+    """A task to fly."""
+
+    label: str
+    """Its number in the tour, or its id in a corpus."""
+    task: Task
+    demonstration: Demonstration | None
+    """None for an instruction that was typed: nobody has flown it, so it has no goal."""
+
+    @property
+    def demonstrated(self) -> npt.NDArray[np.float64] | None:
+        """The demonstrated path (P, 2), field frame, metres."""
+        return None if self.demonstration is None else self.demonstration.path
+
+    @property
+    def goal(self) -> tuple[float, float] | None:
+        """Where the flight should end (x, y), field frame, metres."""
+        return None if self.demonstration is None else self.demonstration.goal
+
+    def told(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
+        """The same field with an instruction that was typed, from the same start or from another (x, y, yaw)."""
+        words = " ".join(instruction.split())
+        return ChosenTask(self.label, replace(self.task, instruction=words, start=start or self.task.start), None)
+
+
+def as_chosen(segment: Segment, label: str) -> ChosenTask:
+    """A segment under a label."""
+    return ChosenTask(label, segment.task, segment.demonstration)
+
+
+def read_field(field: int | Path) -> Layout:
+    """The layout of a random field, or of a LANI environment file."""
+    from pvn.corpus.meadow.generator import sample_paragraph
+    from pvn.world.lani import read_layout
+
+    return sample_paragraph(field)[0].task.layout if isinstance(field, int) else read_layout(field)
+
+
+def tour_segments(field: int | Path, seed: int | None) -> list[Segment]:
+    """The segments of a tour through a field. seed: which tour; None for the field's own, 0 for a field in a file."""
+    from pvn.corpus.meadow.generator import sample_paragraph
+
+    if isinstance(field, int) and seed in (None, field):
+        return list(sample_paragraph(field))
+    if seed is not None and seed < 0:
+        raise ValueError(f"seed: got {seed}, expected 0 or more")
+    return list(sample_paragraph(seed or 0, read_field(field)))
+
+
+def pick_segments(segments: Sequence[Segment], numbers: Sequence[str]) -> list[ChosenTask]:
+    """Segments of a tour by number, from "1"; all of them where no number is given."""
+    known = {str(number): segment for number, segment in enumerate(segments, start=1)}
+    for number in numbers:
+        if number not in known:
+            # An option that takes several words also takes an instruction that follows it.
+            hint = "; put the instruction before the options" if " " in number else ""
+            raise ValueError(f"segment: got {number!r}, expected 1 to {len(segments)}{hint}")
+    return [as_chosen(known[number], number) for number in numbers or known]
+
+
+def corpus_segments(corpus: Path, ids: Sequence[str]) -> list[ChosenTask]:
+    """Segments of a corpus by id, of whatever split."""
+    from pvn.corpus.store import read_corpus
+
+    stored = read_corpus(corpus)
+    return [as_chosen(stored.segment(name), name) for name in ids]
+
+
+def describe_field(field: int | Path) -> str:
+    """The field in a title."""
+    return f"field {field}" if isinstance(field, int) else str(field)
+
+
+def tour_stem(field: int | Path, seed: int | None) -> str:
+    """How names of files about a tour through a field begin."""
+    if isinstance(field, int):
+        return f"field{field}" + ("" if seed in (None, field) else f"_seed{seed}")
+    return f"{field.stem}_seed{seed or 0}"
+
+
+def check_instruction(instruction: str, pilot: Pilot) -> None:
+    """Refuse an instruction that nobody could follow, or a pilot that reads none; print the words it does not know."""
+    from pvn.corpus.vocabulary import tokenise
+
+    if pilot.agent is None:
+        raise ValueError(
+            f"agent: got {pilot.name}, which reads no instructions, expected one that does, such as pvn; choose "
+            "another --agent, or leave the instruction out"
+        )
+    words = tokenise(instruction)
+    if not words:
+        raise ValueError(
+            f"instruction: got {instruction!r}, which has no words, expected a sentence such as "
+            '"go past the barrel and stop at the well"'
+        )
+    if len(words) > MAX_WORDS:
+        raise ValueError(f"instruction: got {len(words)} words, expected at most {MAX_WORDS}; make it shorter")
+    unknown = pilot.agent.vocabulary.unknown_words(instruction)
+    if unknown:
+        print(f"{pilot.name} does not know these words and ignores them: {', '.join(dict.fromkeys(unknown))}")

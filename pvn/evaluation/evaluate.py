@@ -1,0 +1,173 @@
+"""Evaluation: agents fly a split of a corpus, and their flights are scored, with 95% intervals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.corpus.store import read_corpus
+from pvn.evaluation.flights import Flights, fly_split
+from pvn.evaluation.metrics import FlightMetrics
+from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
+from pvn.evaluation.summary import Summary, summarise
+from pvn.files import replacing
+from pvn.learning.checkpoint import tensor_bytes
+from pvn.model.agent import LearnedAgent
+from pvn.simulator.interface import SimulatorConfig
+from pvn.systems import FlightChanges
+
+AgentLike = str | Path | LearnedAgent | Pilot
+"""Who flies: the name of a system, an agent's .safetensors file, a loaded agent, or a pilot."""
+OnFlights = Callable[[str, int, int], None]
+"""Called with a pilot's name, how many flights are done, and how many there are."""
+
+AVERAGE = "average"
+"""The system that flies the mean of the training segments, and so needs them."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One pilot's flights over a split, and how good they are."""
+
+    pilot: Pilot
+    flights: Flights
+    metrics: FlightMetrics
+    """Of every flight."""
+    summary: Summary
+
+
+def read_split(
+    corpus: Corpus | Path | str, split: Split, limit: int | None = None, *, needs_training: bool = False
+) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+    """The first `limit` segments of a split, and the training segments where they are needed and there are any."""
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit: got {limit}, expected at least 1")
+    where = "corpus" if isinstance(corpus, Corpus) else str(corpus)
+    if not isinstance(corpus, Corpus):
+        wanted = {split, "train"} if needs_training else {split}
+        corpus = read_corpus(corpus, tuple(name for name in SPLITS if name in wanted))
+    segments = corpus.splits.get(split, ())[:limit]
+    if not segments:
+        raise ValueError(f"{where}: has no segments in split {split}, expected some to fly")
+    return tuple(segments), tuple(corpus.splits.get("train", ())) if needs_training else ()
+
+
+def _changes_suffix(changes: FlightChanges) -> str:
+    """What changed flights add to a pilot's name, so that their results are kept apart: "_yaw2_stop0.3"."""
+    parts = {
+        "altitude": changes.altitude,
+        "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
+        "stop": changes.stop_threshold,
+        "plan": changes.plan_every,
+    }
+    named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)
+    return f"{named}_ideal-act" if changes.has_ideal_act else named
+
+
+def _pilot_of_agent(agent: LearnedAgent) -> Pilot:
+    """A pilot for an agent in memory; its mark changes with the agent's weights, words and settings."""
+    digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
+    digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
+    for name, network in agent.networks.items():
+        digest.update(name.encode() + tensor_bytes(network.state_dict()))
+    name = f"own-{type(agent).__name__.lower()}"
+    return Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), digest.hexdigest())
+
+
+def _as_list(agents: AgentLike | Sequence[AgentLike]) -> list[AgentLike]:
+    several = [agents] if isinstance(agents, str) or not isinstance(agents, Sequence) else list(agents)
+    if not several:
+        raise ValueError("agents: got none, expected one or more, such as pvn and oracle")
+    return several
+
+
+def make_pilots(
+    agents: AgentLike | Sequence[AgentLike],
+    *,
+    training: Sequence[Segment] = (),
+    runs: Path | str | None = None,
+    changes: FlightChanges = FlightChanges(),
+    device: str = "cpu",
+) -> list[Pilot]:
+    """A pilot for each agent, of different names. See `evaluate`."""
+    pilots = []
+    for agent in _as_list(agents):
+        if isinstance(agent, str | Path):
+            folder = None if runs is None else Path(runs)
+            pilot = load_pilot(str(agent), runs=folder, training=training, device=device)
+        else:
+            pilot = agent if isinstance(agent, Pilot) else _pilot_of_agent(agent)
+        if changes != FlightChanges():
+            pilot = replace(change_flights(pilot, changes), name=pilot.name + _changes_suffix(changes))
+        pilots.append(pilot)
+    check_different(pilots)
+    return pilots
+
+
+def evaluate_pilot(
+    pilot: Pilot,
+    segments: Sequence[Segment],
+    *,
+    split: Split,
+    stem: Path | None = None,
+    device: str = "cpu",
+    watch: OnFlights = lambda name, done, total: None,
+) -> Evaluated:
+    """Fly the segments and score the flights.
+
+    stem: path of the files, without the ending, to which flights (.safetensors, as they are flown; those that are there
+    already are not flown again) and summary (.json) are written; None keeps nothing on disk.
+    """
+    check_words(pilot, segments)
+    flights = fly_split(
+        segments,
+        pilot,
+        None if stem is None else stem.with_name(f"{stem.name}.safetensors"),
+        device=device,
+        watch=lambda done: watch(pilot.name, done, len(segments)),
+    )
+    metrics = flights.metrics(segments, pilot.config.altitude)
+    summary = summarise(pilot.name, split, metrics, segments)
+    if stem is not None:
+        with replacing(stem.with_name(f"{stem.name}.json")) as partial:
+            partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
+    return Evaluated(pilot, flights, metrics, summary)
+
+
+def result_stem(out: Path, pilot: str, split: Split, limit: int | None, num_segments: int) -> Path:
+    """Path of a pilot's results, without the ending; a limit is part of it, so that results are not mixed."""
+    return out / (f"{pilot}_{split}" + ("" if limit is None else f"_{num_segments}"))
+
+
+def evaluate(
+    agents: AgentLike | Sequence[AgentLike],
+    corpus: Corpus | Path | str,
+    *,
+    split: Split = "dev",
+    limit: int | None = None,
+    out: Path | str | None = None,
+    device: str = "cpu",
+    runs: Path | str | None = None,
+    changes: FlightChanges = FlightChanges(),
+    watch: OnFlights = lambda name, done, total: None,
+) -> list[Summary]:
+    """Fly agents over a split of a corpus and score their flights: one summary for each agent, in order.
+
+    agents: one or several names of systems ("pvn", "oracle"), paths of .safetensors files, loaded agents, or pilots.
+    corpus: a corpus, or its folder. limit: fly only the first so many segments. out: a folder for flights and
+    summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of training runs
+    whose agents fly instead of the package's. changes: how flights differ from those the agents were trained for.
+    watch: called as flights are done.
+    """
+    segments, training = read_split(corpus, split, limit, needs_training=AVERAGE in _as_list(agents))
+    pilots = make_pilots(agents, training=training, runs=runs, changes=changes, device=device)
+    summaries = []
+    for pilot in pilots:
+        stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments))
+        found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=watch)
+        summaries.append(found.summary)
+    return summaries

@@ -1,0 +1,20 @@
+"""The page that figures for papers are drawn for: as large as they are printed, so that a point is a point on paper."""
+
+from __future__ import annotations
+
+import textwrap
+
+from pvn.viz.flight_record import FlightRecord
+
+PAGE_INCHES = 17 / 2.54
+FONT, LARGE_FONT = 7, 8
+"""Points. Seven is the least that journals take."""
+LINE_LETTERS = 100
+"""Letters in a line of the large font across the page."""
+FIELD_PX = 480
+"""Pixels across a picture of the field."""
+
+
+def caption(record: FlightRecord, width: int = LINE_LETTERS) -> list[str]:
+    """The instruction, in lines of at most `width` letters, and how the flight ended."""
+    return [*textwrap.wrap(f"“{record.task.instruction}”", width), record.outcome]

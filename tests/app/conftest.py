@@ -1,0 +1,125 @@
+"""What tests of the demo share: the shipped pilots, and visitors whose page only remembers what it was shown."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from pvn.app.demo.flight_setup import random_field
+from pvn.app.demo.session import Session, SharedState
+from pvn.evaluation.pilots import load_pilot
+from pvn.simulator.interface import SimulatorConfig
+
+LIMIT_S = 120.0
+"""After this long a test gives up; far more than it takes on a busy machine."""
+
+
+def _wait_until(condition, what="what was waited for"):
+    """The first true value of a condition; fails if it stays false."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what() if callable(what) else what} never happened"
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture(scope="session")
+def wait_until():
+    return _wait_until
+
+
+@pytest.fixture(scope="session")
+def field():
+    return random_field(3)
+
+
+@pytest.fixture(scope="session")
+def pilots():
+    oracle = load_pilot("oracle")
+    return {
+        **{name: load_pilot(name) for name in ("pvn", "gsmn", "chaplot")},
+        "oracle": replace(oracle, config=SimulatorConfig()),
+    }
+
+
+@pytest.fixture
+def shared(pilots):
+    with ThreadPoolExecutor(4) as threads:
+        yield SharedState(pilots, threads)
+
+
+class FakePage:
+    """A display that remembers what it was shown."""
+
+    def __init__(self):
+        self.setup, self.menus, self.state, self.num_positions = None, None, None, 0
+        self.steps, self.statuses, self.warnings, self.commands, self.files = [], [], [], [], {}
+        self.num_moves, self.first_step_at = 0, None
+        self.landed = threading.Event()
+
+    def show_setup(self, setup):
+        self.setup = self.menus = setup
+
+    def show_menus(self, setup):
+        self.menus = setup
+
+    def show_state(self, state, num_positions):
+        self.state, self.num_positions = state, num_positions
+        if state != "flying":
+            self.landed.set()
+
+    def show_step(self, shown, moves_slider=True):
+        self.first_step_at = self.first_step_at or time.perf_counter()
+        self.steps.append(shown)
+
+    def move_drone(self, pose_world):
+        self.num_moves += 1
+
+    def show_status(self, text):
+        self.statuses.append(text)
+
+    def show_warning(self, text):
+        self.warnings.append(text)
+
+    def show_command(self, command, needs_file):
+        self.commands.append(command)
+
+    def send_file(self, name, content):
+        self.files[name] = content
+
+
+class Visitor:
+    """A session and the page on which it is shown."""
+
+    def __init__(self, shared, field, speed):
+        self.page = FakePage()
+        self.session = Session(self.page, shared, field)
+        self.session.set_speed(speed)
+
+    def settle(self):
+        """Wait until all requests are done, but not until a flight ends."""
+        self.session._requests.submit(lambda: None).result(LIMIT_S)
+
+    def take_off(self, text=None):
+        """Start a flight and wait for its first step."""
+        self.settle()
+        self.page.landed.clear()
+        num_steps = len(self.page.steps)
+        self.session.fly(self.session.setup.instruction if text is None else text)
+        _wait_until(lambda: len(self.page.steps) > num_steps, lambda: f"a first step ({self.page.warnings})")
+
+    def land(self):
+        """Wait until the flight has ended."""
+        assert self.page.landed.wait(LIMIT_S), self.page.warnings
+
+    def fly_to_the_end(self, text=None):
+        self.take_off(text)
+        self.land()
+
+
+@pytest.fixture
+def visit(shared, field):
+    """Open a session; flights are shown as fast as possible unless a speed is given."""
+    return lambda speed=0.0, shared=shared: Visitor(shared, field, speed)

@@ -1,0 +1,310 @@
+"""Sessions without a browser: flights, replays, files and limits of one visitor, and of several at once."""
+
+import gc
+import shlex
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pvn.app.demo.flight_setup import MAX_REQUESTS
+from pvn.app.demo.shown_flight import ShownFlight, interpolate_pose
+from pvn.cli import main
+from pvn.corpus.store import write_corpus
+from pvn.rollout.flight import fly
+from pvn.viz.flight_record import fly_and_record
+
+CRAWL = 0.001
+"""At this speed a flight takes hours, unless it is stopped."""
+
+
+@pytest.mark.parametrize(
+    ("pilot", "text", "message"),
+    [
+        ("pvn", " ... ", "Type an instruction"),
+        ("pvn", "go " * 101, "too long: 101 words"),
+        ("pvn", "go " + "o" * 1000, "too long"),
+        ("pvn", "go " * 10**6, "too long"),
+        ("oracle", "go to the apple", "does not read instructions"),
+    ],
+)
+def test_what_no_pilot_can_fly_is_refused_with_advice(visit, pilot, text, message):
+    visitor = visit()
+    visitor.session.choose_pilot(pilot)
+    visitor.session.fly(text)
+    visitor.settle()
+    assert message in visitor.page.warnings[-1]
+    assert visitor.session.state == "choosing" and not visitor.page.steps
+
+
+def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
+    visitor = visit()
+    page = visitor.page
+    visitor.fly_to_the_end()
+    assert visitor.session.state == page.state == "replaying"
+    assert [shown.index for shown in page.steps[:-1]] == list(range(page.num_positions))
+    assert page.statuses[-1].startswith(("**Stopped ", "**Never stopped")) and "m from the goal" in page.statuses[-1]
+    last = page.steps[-1]
+    assert len(last.flown) == page.num_positions and len(last.speeds) == page.num_positions - 1
+    assert np.isfinite(last.stop_probabilities).all()
+    predictions = {shown.predictions.tobytes() for shown in page.steps}
+    assert len(predictions) == (page.num_positions - 2) // 6 + 1, "the prediction changes every six steps"
+    visitor.session.show_again(2)
+    visitor.settle()
+    assert page.steps[-1].index == 2 and len(page.steps[-1].flown) == 3
+    visitor.session.show_again(999)
+    visitor.settle()
+    assert page.steps[-1].index == 2
+
+
+def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
+    """Flights run in threads of their own: on a busy computer they wait, but the page never does."""
+    free = threading.Event()
+    with ThreadPoolExecutor(1) as one_thread:
+        one_thread.submit(free.wait)
+        visitor = visit(CRAWL, replace(shared, flight_threads=one_thread))
+        visitor.session.fly("go to the gorilla")
+        visitor.settle()
+        assert visitor.session.state == "flying" and not visitor.page.steps
+        free.set()
+        wait_until(lambda: visitor.page.steps, "the first step")
+        visitor.session.stop()
+        visitor.land()
+    # docs/demo.md reports how long it takes, now that everything is warm.
+    visitor = visit(CRAWL)
+    pressed = time.perf_counter()
+    visitor.session.fly("go to the gorilla")
+    returned = time.perf_counter()
+    first_step = wait_until(lambda: visitor.page.first_step_at, "the first step")
+    visitor.session.close()
+    sys.stdout.write(f"Fly returns after {1e3 * (returned - pressed):.1f} ms, ")
+    sys.stdout.write(f"the first step is sent after {1e3 * (first_step - pressed):.0f} ms\n")
+
+
+def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
+    visitor = visit()
+    assert visitor.page.setup.demonstrated is not None
+    visitor.fly_to_the_end("fly to the zyzzyva")
+    assert "**zyzzyva**" in visitor.page.statuses[-1] and "no goal to compare with" in visitor.page.statuses[-1]
+    assert visitor.page.setup.demonstrated is None
+
+
+@pytest.mark.parametrize("pilot", ["gsmn", "chaplot", "oracle"])
+def test_other_pilots_fly_without_predictions(visit, pilot):
+    visitor = visit()
+    visitor.session.choose_pilot(pilot)
+    visitor.fly_to_the_end()
+    assert not visitor.page.warnings and visitor.page.steps[-1].predictions is None
+    assert visitor.page.steps[0].moment.image.std() > 10, "there is a picture, even if the pilot does not look at it"
+    assert f"--agent {pilot}" in visitor.page.commands[-1]
+
+
+def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
+    visitor = visit(CRAWL)
+    session, page = visitor.session, visitor.page
+    visitor.take_off()
+    for request in (lambda: session.fly(session.setup.instruction), lambda: session.add_landmark("Apple")):
+        page.warnings.clear()
+        request()
+        visitor.settle()
+        assert "press Stop" in page.warnings[-1]
+    session.stop()
+    visitor.land()
+    assert "You ended the flight" in page.statuses[-1]
+    num_steps = len(page.steps)
+    session.set_speed(0.0)
+    visitor.fly_to_the_end()
+    assert len(page.steps) > num_steps
+
+
+def test_too_many_requests_are_refused(visit):
+    visitor = visit()
+    for _ in range(MAX_REQUESTS + 1):
+        visitor.session.choose_segment(1)
+    assert "wait a moment" in visitor.page.warnings[-1] and len(visitor.page.warnings) == 1
+
+
+@pytest.mark.parametrize("reason", ["flying", "too many requests"])
+def test_the_menu_of_pilots_returns_to_the_one_that_is_set_up_when_another_is_refused(visit, reason):
+    visitor = visit(CRAWL)
+    session, page = visitor.session, visitor.page
+    if reason == "flying":
+        visitor.take_off()
+    else:
+        for _ in range(MAX_REQUESTS):
+            session.choose_segment(1)
+        visitor.settle()
+    page.menus = None  # the visitor picks another one
+    session.choose_pilot("gsmn")
+    visitor.settle()
+    assert {"flying": "press Stop", "too many requests": "wait a moment"}[reason] in page.warnings[-1]
+    assert page.menus.pilot == session.setup.pilot == "pvn"
+    session.close()
+
+
+def test_what_is_typed_during_a_flight_is_kept_for_the_next(visit):
+    visitor = visit(CRAWL)
+    session, page = visitor.session, visitor.page
+    flown = session.setup.instruction
+    visitor.take_off()
+    session.set_instruction("go to the")
+    session.set_instruction("go to the gorilla")
+    assert session.setup.instruction == flown, "the flight goes on as it was"
+    session.stop()
+    visitor.land()
+    assert session.setup.instruction == "go to the gorilla"
+    assert "gorilla" not in page.commands[-1], "the command repeats what was flown"
+    session.choose_pilot("gsmn")
+    visitor.settle()
+    assert page.setup.instruction == "go to the gorilla"
+
+
+def test_stop_does_not_discard_a_flight_that_has_ended(visit):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.choose_pilot("oracle")
+    visitor.settle()
+    show_step = page.show_step
+
+    def stop_at_the_end(shown, moves_slider=True):
+        show_step(shown, moves_slider)
+        if session._flight.end_world is not None:
+            session.stop()
+
+    page.show_step = stop_at_the_end
+    visitor.fly_to_the_end()
+    assert page.statuses[-1].startswith("**Stopped ") and "You ended" not in page.statuses[-1]
+    assert session._flight.record is not None, "it can be saved"
+
+
+@pytest.mark.parametrize(("speed", "slow"), [(0.0, "step"), (0.5, "drone")])
+def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed, slow, monkeypatch):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.choose_pilot("oracle")
+    visitor.fly_to_the_end()
+    session.set_speed(speed)
+    begun, chosen = threading.Event(), threading.Event()
+
+    def slowly(make):
+        def wait(*arguments):
+            begun.set()
+            assert chosen.wait(120)
+            return make(*arguments)
+
+        return wait
+
+    if slow == "step":
+        monkeypatch.setattr(ShownFlight, "show", slowly(ShownFlight.show))
+    else:
+        monkeypatch.setattr("pvn.app.demo.session.interpolate_pose", slowly(interpolate_pose))
+    session.replay()
+    assert begun.wait(120)
+    session.choose_segment(1)
+    visitor.settle()
+    drawn = len(page.steps), page.num_moves
+    chosen.set()
+    shared.flight_threads.shutdown(wait=True)
+    assert (len(page.steps), page.num_moves) == drawn and page.state == "choosing"
+
+
+def test_two_visitors_have_their_own_flights(visit, shared, field):
+    visitors = visit(20.0), visit(20.0)
+    visitors[1].session.choose_segment(2)
+    for visitor in visitors:
+        visitor.take_off()
+    for visitor, index in zip(visitors, (0, 2), strict=True):
+        visitor.land()
+        task = field.segments[index].task
+        assert np.allclose(visitor.page.steps[0].pose_world[:2], task.start[:2], atol=1e-3)
+        alone = fly_and_record(shared.pilots["pvn"], task)
+        assert np.array_equal(visitor.page.steps[-1].flown, alone.flown_world[:, :2]), "as if nobody else was there"
+        assert visitor.session.setup.instruction == task.instruction
+
+
+def test_a_visitor_who_leaves_frees_everything(visit, wait_until):
+    visitor = visit(CRAWL)
+    visitor.take_off()
+    page = visitor.page
+    session, flight = weakref.ref(visitor.session), weakref.ref(visitor.session._flight)
+    visitor.session.close()
+    num_steps = len(page.steps)
+    del visitor
+    wait_until(lambda: (gc.collect(), session() is None and flight() is None)[1], "the end of the session")
+    assert len(page.steps) == num_steps and page.state == "flying", "nothing more is shown"
+
+
+def test_a_flight_can_be_replayed_and_saved_as_a_picture(visit, wait_until):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.save_flight(".png")
+    visitor.settle()
+    assert "nothing to save yet" in page.warnings[-1]
+    session.choose_pilot("oracle")
+    visitor.fly_to_the_end()
+    count = len(page.steps)
+    session.replay()
+    wait_until(lambda: len(page.steps) >= count + page.num_positions, "the replay")
+    assert [shown.index for shown in page.steps[count:]] == list(range(page.num_positions))
+    session.save_flight(".png")
+    visitor.settle()
+    assert page.files["flight.png"].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "package", "magic"), [(".mp4", "imageio_ffmpeg", b"ftyp"), (".rrd", "rerun", b"RRF")]
+)
+def test_a_flight_is_saved_as_a_film_and_as_a_recording(visit, suffix, package, magic):
+    pytest.importorskip(package)
+    visitor = visit()
+    visitor.session.choose_pilot("oracle")
+    visitor.fly_to_the_end()
+    visitor.session.save_flight(suffix)
+    visitor.settle()
+    assert magic in visitor.page.files[f"flight{suffix}"][:16], visitor.page.warnings
+
+
+@pytest.mark.parametrize("case", ["segment", "words", "edited", "corpus", "gsmn", "oracle"])
+def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    text = None
+    match case:
+        case "segment":
+            session.choose_segment(1)
+        case "words":
+            session.choose_segment(3)
+            text = "go to the gorilla's left, then stop"
+        case "edited":
+            session.add_landmark("Windmill")
+            session.move_landmark(0, 12.345, 40.0)
+            text = "fly to the windmill"
+            session.save_field()
+            visitor.settle()
+            (tmp_path / "field.json").write_bytes(page.files["field.json"])
+        case "corpus":
+            write_corpus(meadow, tmp_path / "small corpus")
+            visitor = visit(shared=replace(shared, corpus=meadow, corpus_folder="small corpus"))
+            session, page = visitor.session, visitor.page
+            session.go_to_segment("")
+            session.go_to_segment(meadow["dev"][1].id)
+        case _:
+            session.choose_pilot(case)
+    visitor.fly_to_the_end(text)
+    assert not page.warnings
+    logs = []
+
+    def remember(*arguments, **options):
+        logs.append(fly(*arguments, **options))
+        return logs[-1]
+
+    monkeypatch.setattr("pvn.viz.flight_picture.fly", remember)
+    main(shlex.split(page.commands[-1])[1:])
+    assert np.array_equal(logs[0].pose_world[0, :, :2].numpy(), page.steps[-1].flown)
+    assert len(logs[0].num_steps) == 1

@@ -1,0 +1,115 @@
+"""`pvn evaluate`: what is printed, written, resumed and refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pvn.corpus.meadow.generator import sample_paragraph
+from pvn.corpus.segments import Corpus
+from pvn.corpus.store import write_corpus
+from pvn.evaluation.flights import Flights, read_flights
+from pvn.learning.agent import shipped_weights
+from pvn.learning.checkpoint import write_tensors
+from pvn.viz import flight_files
+
+
+@pytest.fixture
+def two():
+    """A corpus with two dev segments."""
+    write_corpus(Corpus("two", {"dev": tuple(sample_paragraph(3)[1:3])}), Path("two"))
+
+
+def test_agents_are_compared_with_intervals_and_an_interrupted_evaluation_resumes(corpus, printed):
+    command = "pvn evaluate --agent oracle stop average --corpus corpus --split dev --limit 9 --out results --json"
+    first = printed(command)
+    oracle, stop, average = json.loads(first)
+    assert [row["system"] for row in (oracle, stop, average)] == ["oracle", "stop", "average"]
+    assert oracle["sr"] == {"value": 100.0, "low": 100.0, "high": 100.0} and oracle["split"] == "dev"
+    assert stop["sr"]["value"] < 40 and stop["steps"]["value"] == 1
+    assert average["sr"]["low"] <= average["sr"]["value"] <= average["sr"]["high"]
+    # The file of flights, truncated as if the run had been killed after some of them, is completed, bit for bit.
+    path = Path("results/average_dev_9.safetensors")
+    whole = path.read_bytes()
+    flights, mark = read_flights(path)
+    steps = int(flights.num_steps[:3].sum())
+    part = Flights(
+        flights.pose_world[: steps + 3], flights.action[:steps], flights.num_steps[:3], flights.has_stopped[:3]
+    )
+    write_tensors(path, {**vars(part), "fingerprint": mark})
+    assert printed(command) == first and path.read_bytes() == whole
+    assert "oracle" in printed(command.removesuffix(" --json")), "as tables, too"
+
+
+def test_flights_of_another_agent_are_not_taken_for_its_own(corpus, run, refused):
+    run("pvn evaluate --agent stop --corpus corpus --split dev --limit 3 --out results --device cpu")
+    Path("results/stop_dev_3.safetensors").rename("results/oracle_dev_3.safetensors")
+    message = refused("pvn evaluate --agent oracle --corpus corpus --split dev --limit 3 --out results")
+    assert "flights of another agent" in message
+
+
+def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed):
+    plain = json.loads(printed("pvn evaluate --corpus two --limit 1 --json"))
+    changed = json.loads(
+        printed(
+            "pvn evaluate --corpus two --limit 1 --json --altitude 4 --yaw-factor 2 --stop-threshold 0.9 --plan-every 3"
+        )
+    )
+    name = "pvn_altitude4_yaw2_stop0.9_plan3"
+    assert [row["system"] for row in (*plain, *changed)] == ["pvn", name]
+    assert plain[0]["steps"] != changed[0]["steps"]
+    assert sorted(path.name for path in Path("results").iterdir()) == [
+        f"pvn_{rest}dev_1.{ending}"
+        for rest in ("altitude4_yaw2_stop0.9_plan3_", "")
+        for ending in ("json", "safetensors")
+    ]
+
+
+def test_an_agents_file_is_reported_by_its_folder(two, printed):
+    Path("mine").mkdir()
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(shipped_weights("pvn").with_suffix(suffix), f"mine/agent{suffix}")
+    (row,) = json.loads(printed("pvn evaluate --agent mine/agent.safetensors --corpus two --limit 1 --json"))
+    assert row["system"] == "mine" and Path("results/mine_dev_1.json").exists()
+
+
+@pytest.mark.long
+def test_bound_evaluates_predictions_and_refuses_who_predicts_nothing(two, printed, refused):
+    (row,) = json.loads(printed("pvn evaluate --agent pvn --corpus two --bound --json"))
+    assert row["bound"] == json.loads(Path("results/bound_pvn_dev.json").read_text())
+    assert row["bound"]["last"]["bound"]["goal"]["holds_percent"]["value"] == 100
+    assert Path("results/calibration_pvn_dev.png").exists()
+    message = refused("pvn evaluate --agent pvn oracle --corpus two --out elsewhere --bound")
+    assert "oracle: predicts no visitation distributions" in message and not Path("elsewhere").exists()
+
+
+def test_record_flies_the_first_segments_again_and_json_stays_json(corpus, printed, monkeypatch):
+    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
+    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
+    command = "pvn evaluate --agent oracle stop --corpus corpus --split train --limit 3 --record 2 --json"
+    assert [row["system"] for row in json.loads(printed(command))] == ["oracle", "stop"]
+    names = sorted(path.name for path in Path("results/recordings").iterdir())
+    assert names == ["oracle_train_1.png", "oracle_train_2.png", "stop_train_1.png", "stop_train_2.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--corpus nowhere", "no corpus in nowhere"),
+        ("--corpus two --split test", "two: has no segments in split test"),
+        ("--corpus two --limit 0", "limit: got 0, expected at least 1"),
+        ("--corpus two --record -1", "record: got -1"),
+        ("--corpus two --record 3", "record: got 3, expected at most 2"),
+        ("--corpus two --agent pvn pvn", "got two that are called pvn"),
+        ("--corpus two --agent pvn-no-aux --runs runs", "pvn-no-aux: no weights in runs/pvn-no-aux"),
+        ("--corpus two --yaw-factor 0", "yaw_factor: got 0.0, expected a number above 0"),
+        ("--corpus two --stop-threshold 2", "stop_threshold: got 2.0, expected a probability"),
+        ("--corpus two --plan-every 0", "plan_every: got 0"),
+        ("--corpus two --agent oracle --stop-threshold 0.5", "oracle: got a changed yaw rate, stop threshold"),
+        ("--corpus two --agent gsmn --yaw-factor 2", "gsmn: got a changed yaw rate"),
+    ],
+)
+def test_what_is_wrong_is_said_before_flying(options, message, two, refused):
+    assert message in refused(f"pvn evaluate {options}")
+    assert not Path("results").exists()

@@ -1,0 +1,187 @@
+"""`pvn fly`: who, where, what, and the files that are written."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from pvn.corpus.meadow.generator import sample_paragraph
+from pvn.corpus.store import read_corpus
+from pvn.learning.agent import shipped_weights
+from pvn.viz import flight_files
+from pvn.world.lani import write_layout
+
+FIELD = 4
+
+
+def rows(text):
+    """Labels and instructions in the printed table."""
+    return re.findall(r"^│ +([\d-]+) │ +(.*?) +│", text, re.MULTILINE)
+
+
+def pictures(folder):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+@pytest.fixture
+def own_field():
+    """Field 3 as a file of the reader's own."""
+    write_layout(sample_paragraph(3)[0].task.layout, Path("own.json"))
+
+
+def test_all_five_of_a_field_are_flown_and_drawn(printed):
+    text = printed(f"pvn fly --field {FIELD} --agent stop --out out")
+    segments = sample_paragraph(FIELD)
+    assert rows(text) == [(str(number), s.task.instruction) for number, s in enumerate(segments, start=1)]
+    assert f"stop in field {FIELD}" in text and "m from the goal" in text
+    assert pictures("out") == [f"field{FIELD}_{number}.png" for number in range(1, 6)]
+    assert all(f"picture: out/{name}" in text for name in pictures("out"))
+    assert imread(f"out/field{FIELD}_1.png").shape[0] > 500
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("agent", ["pvn", "gsmn", "chaplot", "oracle", "average", "pvn-ideal-act", "pvn-half-height"])
+def test_every_agent_of_the_package_flies(agent, printed):
+    text = printed(f"pvn fly --field {FIELD} --segment 2 --agent {agent} --quality fast")
+    assert f"{agent} in field {FIELD}" in text
+    assert pictures("pictures") == [f"field{FIELD}_2.png"]
+
+
+def test_several_segments_of_a_field_are_named_by_their_numbers(printed):
+    text = printed(f"pvn fly --field {FIELD} --segment 5 2 --agent stop --out out")
+    assert [label for label, _ in rows(text)] == ["5", "2"]
+    assert pictures("out") == [f"field{FIELD}_2.png", f"field{FIELD}_5.png"]
+
+
+def test_segments_of_a_corpus_are_named_by_their_ids(corpus, printed):
+    first, second = read_corpus(corpus)["test"][1:3]
+    text = printed(f"pvn fly --corpus corpus --segment {first.id} {second.id} --agent oracle --out out")
+    assert rows(text) == [(one.id, one.task.instruction) for one in (first, second)]
+    assert f"oracle in corpus, segments {first.id}, {second.id}" in text and text.count("success") == 2
+    assert pictures("out") == sorted(f"corpus_{one.id}.png" for one in (first, second))
+
+
+def test_a_seed_is_another_tour_through_the_same_field(own_field, printed):
+    layout = sample_paragraph(3)[0].task.layout
+    for options, seed, name in (
+        ("--field own.json", 0, "own_seed0_1.png"),
+        ("--field own.json --seed 2", 2, "own_seed2_1.png"),
+        ("--field 3 --seed 2", 2, "field3_seed2_1.png"),
+    ):
+        text = printed(f"pvn fly {options} --segment 1 --agent stop --out out")
+        assert rows(text) == [("1", sample_paragraph(seed, layout)[0].task.instruction)]
+        assert name in pictures("out")
+    assert printed("pvn fly --field 3 --segment 1 --agent stop --out out --seed 3") == printed(
+        "pvn fly --field 3 --segment 1 --agent stop --out out"
+    ), "a random field's own tour is that of its number"
+
+
+def test_your_own_words_are_flown_and_have_no_goal(printed):
+    text = printed('pvn fly "fly to the  zyzzyva qwertz and stop" --field 5 --quality fast --out out')
+    assert "pvn does not know these words and ignores them: zyzzyva, qwertz" in text
+    assert rows(text) == [("1", "fly to the zyzzyva qwertz and stop")] and "goal" not in text
+    assert pictures("out") == ["field5_1.png"]
+
+
+def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(printed):
+    from pvn.world.layout import Landmark, Layout
+
+    write_layout(Layout((Landmark("Well", 30.0, 25.0, 1.5, 0.0),)), Path("bare.json"))
+    text = printed('pvn fly "go to the well" --field bare.json --start 20 25 0 --quality fast --device cpu')
+    assert rows(text) == [("1", "go to the well")]
+
+
+def test_an_agents_own_file_flies_under_the_name_of_its_folder(printed):
+    Path("mine").mkdir()
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(shipped_weights("pvn").with_suffix(suffix), f"mine/agent{suffix}")
+    text = printed(f"pvn fly --field {FIELD} --segment 2 --agent mine/agent.safetensors --quality fast")
+    assert f"mine in field {FIELD}" in text
+    Path("runs").mkdir()
+    Path("mine").rename("runs/gsmn")
+    # A PVN in the place of another system is not flown under that system's name.
+    with pytest.raises(SystemExit):
+        printed("pvn fly --agent gsmn --runs runs")
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """Neither rerun nor ffmpeg is installed; summaries are empty files, which are written faster."""
+    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
+    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
+
+    def touch(path, record):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    monkeypatch.setattr(flight_files, "draw_summary", touch)
+
+
+def test_record_writes_recording_film_and_summary_instead_of_a_picture(printed):
+    pytest.importorskip("imageio_ffmpeg")
+    text = printed("pvn fly --field 3 --segment 2 --agent stop --record --out saved")
+    endings = [".mp4", ".png", ".rrd"] if flight_files.has_rerun() else [".mp4", ".png"]
+    assert pictures("saved") == [f"field3_2{ending}" for ending in endings]
+    for ending, kind in ((".mp4", "film"), (".png", "picture")):
+        assert f"{kind}: saved/field3_2{ending}" in text and Path(f"saved/field3_2{ending}").stat().st_size > 1e4
+    assert imread("saved/field3_2.png").shape[0] > 1000 and "m from the goal" in text
+
+
+def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(bare, printed):
+    text = printed("pvn fly --field 3 --segment 2 --agent stop --record --out saved")
+    assert 'pip install "pvn-drone[app]"' in text and "rerun" in text and "ffmpeg" in text
+    assert pictures("saved") == ["field3_2.png"]
+
+
+def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
+    segment = read_corpus(corpus)["dev"][0].id
+    for options in (f"--corpus corpus --segment {segment} --agent oracle", "--field 3 --segment 1 2 --agent average"):
+        drawn, recorded = (printed(f"pvn fly {options} {how} --out out") for how in ("", "--record"))
+        table = [line for line in drawn.splitlines() if line.startswith("│")]
+        assert table and table == [line for line in recorded.splitlines() if line.startswith("│")]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("pvn fly --segment 9", "segment: got '9', expected 1 to 5"),
+        ('pvn fly --segment 2 "go home"', "got 'go home', expected 1 to 5; put the instruction before the options"),
+        ('pvn fly "go home" --segment 1 2', "segment: got 1 2 and an instruction, expected at most one"),
+        ("pvn fly --corpus corpus", "corpus: got no segment to fly, expected --segment"),
+        ("pvn fly --corpus corpus --segment 1-99", "segment: got '1-99', expected an environment and a place"),
+        ("pvn fly --corpus corpus --segment 1-0 --field 3", "field: got 3 and a corpus, expected one of them"),
+        ("pvn fly --corpus corpus --segment 1-0 --seed 3", "seed: got 3 and a corpus, expected one of them"),
+        ("pvn fly --corpus nowhere --segment 1-0", "no corpus in nowhere"),
+        ("pvn fly --field 3 --seed -1", "seed: got -1"),
+        ("pvn fly --start 1 2 0", "start: got no instruction"),
+        ("pvn fly --agent stop --out file", "out: got file, which is a file, expected a folder"),
+        ('pvn fly "  ..."', "instruction: got ' ...', which has no words"),
+        (f'pvn fly "{"go " * 500}"', "got 500 words, expected at most 100; make it shorter"),
+        ('pvn fly "go home" --agent stop', "agent: got stop, which reads no instructions"),
+        ('pvn fly "go home" --agent oracle', "agent: got oracle, which reads no instructions"),
+        ("pvn fly --agent pvn-no-aux", "pvn-no-aux: no weights in the package; name a folder of runs with --runs"),
+        ("pvn fly --runs empty", "runs: got empty, which holds no runs"),
+        ("pvn fly --agent file.safetensors", "no file file.json"),
+        ('pvn fly "go on" --stepped', "stepped: got no other simulator to pause, expected --simulator"),
+        ('pvn fly "go on" --simulator http://127.0.0.1:1', "expected airsim://HOST:PORT"),
+        ('pvn fly "go on" --simulator airsim://127.0.0.1:many', "expected airsim://HOST:PORT"),
+        ("pvn fly --simulator airsim://127.0.0.1:1", "instruction: got none, expected one"),
+    ],
+)
+def test_what_is_wrong_is_said_before_flying(command, message, corpus, refused):
+    Path("file").touch()
+    Path("file.safetensors").touch()
+    Path("empty").mkdir()
+    assert message in refused(command)
+    assert not Path("pictures").exists()
+
+
+@pytest.mark.parametrize(
+    "option", ["field 2", "seed 2", "segment 1", "corpus c", "start 1 2 0", "device cuda", "quality fast", "record"]
+)
+def test_options_that_another_simulator_would_ignore_are_refused(option, refused):
+    name = option.split()[0]
+    message = refused(f'pvn fly "go on" --simulator airsim://127.0.0.1:1 --{option}')
+    assert f"{name}: got " in message and f"leave out --{name} or --simulator" in message

@@ -1,0 +1,140 @@
+"""`pvn reproduce`: steps, what is finished, and the script with the same commands."""
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from pvn.cli.reproduce import Reproduce
+from pvn.cli.reproduction_folder import ReproductionFolder
+from pvn.learning.agent import shipped_weights
+from pvn.systems import SYSTEMS, TRAINED
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.long
+def test_a_reproduction_is_resumed_and_does_nothing_twice(printed):
+    command = "pvn reproduce --out made --preset smoke --size 60 --limit 9 --agent"
+    assert "finished" not in printed(f"{command} stop oracle")
+    flights = Path("made/results/stop_test_9.safetensors")
+    written = {
+        path: path.stat().st_mtime_ns for path in (*Path("made/results").iterdir(), Path("made/corpus/corpus.json"))
+    }
+    first = json.loads(Path("made/times.json").read_text())
+    # As if it had been killed in between: one summary is missing, one system was never asked for.
+    Path("made/results/oracle_test_9.json").unlink()
+    text = printed(f"{command} average oracle")
+    assert text.count("already finished") == 2
+    assert "evaluate oracle test: starts" in text and "evaluate average dev: starts" in text
+    kept = [path for path in written if path.name != "oracle_test_9.json"]
+    assert all(path.stat().st_mtime_ns == written[path] for path in kept) and flights in kept
+    times = json.loads(Path("made/times.json").read_text())["steps"]
+    assert times["corpus"] == first["steps"]["corpus"] and times["evaluate average dev"]["seconds"] >= 0
+    assert times["evaluate oracle test"]["seconds"] >= first["steps"]["evaluate oracle test"]["seconds"]
+    report = Path("made/report.md").read_text()
+    assert all(
+        f"| {name} | {split} | 9 |" in report for name in ("stop", "average", "oracle") for split in ("dev", "test")
+    )
+    assert Path("made/figures/success_by_radius.png").exists()
+
+
+@pytest.mark.long
+def test_an_agent_that_was_trained_again_flies_again(run):
+    command = "pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent pvn-ideal-act"
+    Path("made/runs/pvn").mkdir(parents=True)
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(shipped_weights("pvn").with_suffix(suffix), Path("made/runs/pvn") / f"agent{suffix}")
+    run(command)
+    first = Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns
+    description = json.loads(Path("made/runs/pvn/agent.json").read_text())
+    Path("made/runs/pvn/agent.json").write_text(json.dumps(description | {"plan_every": 3}))
+    os.utime("made/runs/pvn/agent.safetensors")  # as if it had been trained since
+    run(command)
+    assert Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns > first
+
+
+@pytest.mark.slow
+def test_the_smoke_reproduction_makes_the_whole_table(printed):
+    text = printed("pvn reproduce --out made --preset smoke --size 60 --limit 2 --device cpu")
+    assert all(f"train {name}: starts" in text for name in TRAINED) and "evaluate predictions: starts" in text
+    report = Path("made/report.md").read_text()
+    assert all(f"| {name} | dev | 2 |" in report for name in SYSTEMS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--limit 0", "limit: got 0"),
+        ("--preset paper --agent stop", "reproduction with preset smoke"),
+        ("--preset smoke --agent stop --size 61", "made with size 60"),
+        ("--preset smoke --corpus made/corpus --size 60", "size: got 60 with --corpus"),
+        ("--preset smoke --corpus made/corpus", "made/corpus: has no segments in split train"),
+        ("--preset smoke --size 60 --agent stop --out elsewhere", "elsewhere: holds a reproduction with another"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(options, message, refused):
+    Path("made/corpus").mkdir(parents=True)
+    Path("made/times.json").write_text(json.dumps({"preset": "smoke", "steps": {}}))
+    manifest = {"version": 1, "name": "meadow", "origin": {"size": 60}, "parts": []}
+    Path("made/corpus/corpus.json").write_text(json.dumps(manifest))
+    shutil.copytree("made", "elsewhere")
+    Path("elsewhere/times.json").write_text(json.dumps({"preset": "smoke", "corpus": "of old", "steps": {}}))
+    given = options if "--preset" in options else f"--preset smoke --size 60 {options}"
+    assert message in refused(f"pvn reproduce {given}" + ("" if "--out" in given else " --out made"))
+
+
+def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
+    steps = [step.name for step in Reproduce(out=Path("made"), agent=("pvn-no-goal",)).steps()]
+    assert steps == ["corpus", "train pvn", "train pvn-no-goal", "evaluate pvn-no-goal dev"]
+    commands = Reproduce(out=Path("made"), agent=("pvn-half-height", "pvn-no-dagger")).commands()
+    assert [line.split()[3] for line in commands if " train " in line] == ["pvn", "pvn-no-dagger"]
+    assert commands[2].endswith("--stage1-from made/runs/pvn")
+
+
+def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):
+    first, second = (
+        ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None) for _ in range(2)
+    )
+    order, is_waiting = [], threading.Event()
+
+    def other():
+        is_waiting.set()
+        with second.locked("train pvn"):
+            order.append("second")
+
+    with first.locked("train pvn"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        is_waiting.wait()
+        with second.locked("train gsmn"):  # something else need not wait
+            order.append("something else")
+        order.append("first")
+    thread.join()
+    assert order == ["something else", "first", "second"]
+
+
+def test_a_process_that_waits_says_so(tmp_path, capsys):
+    folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
+    printed = threading.Event()
+
+    def other():
+        with folder.locked("train pvn"):
+            pass
+
+    with folder.locked("train pvn"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        while not printed.is_set():
+            if "train pvn: waiting for another process" in capsys.readouterr().out:
+                printed.set()
+    thread.join()
+
+
+def test_the_script_is_the_recipe_of_the_verb():
+    lines = (ROOT / "runs/reproduce.sh").read_text().splitlines()
+    commands = Reproduce(out=Path("reproduction"), device="cuda").commands()
+    assert tuple(line for line in lines if line.startswith("pvn ")) == commands

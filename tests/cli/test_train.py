@@ -1,0 +1,133 @@
+"""`pvn train`: recipes as options, runs that resume, and agents that fly."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.store import identity, write_corpus
+from pvn.learning.presets import recipe_for
+from pvn.systems import SYSTEMS
+
+STAGE1 = "--stage1.num-epochs 1 --stage1.word-steps 2 --stage1.measured-flights 2"
+STAGE2 = "--stage2.num-iterations 1 --stage2.pretrain-flights 4 --stage2.num-environments 1"
+IMITATION = (
+    "--imitation.num-epochs 1 --imitation.word-steps 2 --imitation.measured-flights 2 "
+    "--dagger.num-iterations 1 --dagger.num-environments 1 --dagger.memory 4"
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory):
+    """A corpus of twenty segments, on which a recipe cut short takes seconds. Do not change it."""
+    folder = tmp_path_factory.mktemp("stored") / "tiny"
+    write_corpus(make_meadow(bundled_banks(), size=20), folder)
+    return folder
+
+
+@pytest.fixture
+def tiny(tiny_folder, in_an_empty_folder):
+    Path("tiny").symlink_to(tiny_folder)
+    return tiny_folder
+
+
+def read(path):
+    return json.loads(Path(path).read_text())
+
+
+def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(help_text):
+    text = help_text("pvn train --preset smoke")
+    assert "--stage1.num-epochs INT Passes over the training segments. (default: 6)" in text
+    assert "(default: 40)" in help_text("pvn train"), "the paper preset's epochs"
+    assert "--stage1.losses.landmark-weight FLOAT" in text
+    no_aux = help_text("pvn train --agent pvn-no-aux")
+    assert re.search(r"--stage1.losses.landmark-weight FLOAT [^)]*\([^)]*\)[^)]*\(default: 0.0\)", no_aux)
+    assert "--dagger.beta FLOAT" in help_text("pvn train --agent gsmn")
+
+
+def test_overrides_reach_the_training_and_are_written_down(tiny, run):
+    run(
+        f"pvn train --agent pvn-no-goal --preset smoke --corpus tiny --out run --stage 2 --seed 3 {STAGE2} --stage2.beta 0.9"
+    )
+    written = read("run/run.json")
+    base = recipe_for(SYSTEMS["pvn-no-goal"], "smoke").with_seed(3)
+    assert (written["agent"], written["preset"], written["corpus"]) == ("pvn-no-goal", "smoke", identity(tiny))
+    assert written["overrides"] == {
+        "stage2.num_iterations": 1,
+        "stage2.pretrain_flights": 4,
+        "stage2.num_environments": 1,
+        "stage2.beta": 0.9,
+    }
+    recipe = written["recipe"]
+    assert recipe["stage1"] == json.loads(json.dumps(asdict(base.stage1))) and recipe["stage1"]["seed"] == 3
+    assert recipe["stage2"]["beta"] == 0.9 and recipe["stage2"]["seed"] == 3
+    assert recipe["execution"]["uses_goal"] is False and read("run/training.json")["recipe"] == recipe
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("agent", "options"), [("pvn", f"{STAGE1} {STAGE2}"), ("gsmn", IMITATION), ("chaplot", IMITATION)]
+)
+def test_what_was_trained_resumes_flies_and_is_evaluated(agent, options, tiny, printed, refused):
+    command = f"pvn train --agent {agent} --preset smoke --corpus tiny --out run --device cpu {options}"
+    assert "agent: run/agent.safetensors" in printed(command)
+    assert "already holds a training run; resume it with --resume" in refused(command)
+    before = Path("run/agent.safetensors").read_bytes()
+    printed(f"{command} --resume")
+    assert Path("run/agent.safetensors").read_bytes() == before, "there was nothing left to train"
+    assert "run in field 3" in printed("pvn fly --field 3 --segment 1 --agent run/agent.safetensors --quality fast")
+    (row,) = json.loads(printed("pvn evaluate --agent run/agent.safetensors --corpus tiny --limit 1 --json"))
+    assert row["system"] == "run"
+
+
+@pytest.mark.long
+def test_the_first_stage_of_another_run_is_taken(tiny, run):
+    run(f"pvn train --preset smoke --corpus tiny --out first --stage 1 {STAGE1}")
+    run(f"pvn train --agent pvn-no-dagger --preset smoke --corpus tiny --out second --stage1-from first {STAGE2}")
+    assert Path("second/stage1.safetensors").read_bytes() == Path("first/stage1.safetensors").read_bytes()
+    assert Path("second/agent.safetensors").exists()
+
+
+@pytest.fixture
+def begun(tiny):
+    """A run that was begun, and what it was begun with."""
+    Path("run").mkdir()
+    recipe = json.loads(json.dumps(asdict(recipe_for(SYSTEMS["pvn"], "smoke"))))
+    content = {"agent": "pvn", "preset": "smoke", "corpus": identity(tiny), "recipe": recipe, "overrides": {}}
+    Path("run/run.json").write_text(json.dumps(content))
+    write_corpus(make_meadow(bundled_banks(), size=20, seed=2), Path("other"), {"seed": 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--agent pvn-no-dagger --resume", "agent: got pvn-no-dagger, but the run in run was begun with 'pvn'"),
+        ("--preset paper --resume", "preset: got paper, but the run in run was begun with 'smoke'"),
+        ("--corpus other --resume", "corpus: got other, but the run in run was begun with another one"),
+        ("--stage2.beta 0.5 --resume", "stage2.beta: got 0.5, but the run in run was begun with 0.92; resume it with"),
+        ("--seed 4 --resume", "stage1.seed: got 4, but the run in run was begun with 0"),
+        ("--agent pvn-no-aux --stage1-from elsewhere", "expected it only for pvn, pvn-no-goal, pvn-no-dagger"),
+        ("--stage 1 --stage1-from elsewhere", "stage: got 1 with --stage1-from"),
+        ("--stage1-from elsewhere --stage1.num-epochs 2", "stage1.num_epochs: got 2 with --stage1-from"),
+        ("--agent gsmn --stage 1", "stage: got '1', expected all: gsmn has no stages"),
+        ("--execution.grid.size 32", "execution.grid: both stages share one grid; set it with --grid.size"),
+        ("--corpus nowhere", "no corpus in nowhere"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(options, message, begun, refused):
+    given = f"--corpus tiny --preset smoke --out run {options}"
+    for name in ("corpus", "preset"):  # the last one counts, and no option is given twice
+        if f"--{name} " in options:
+            given = re.sub(rf"--{name} \S+ ", "", given, count=1)
+    assert message in refused(f"pvn train {given}")
+
+
+def test_a_run_of_the_first_version_is_told_from_others_too(begun, refused):
+    content = read("run/run.json")
+    Path("run/run.json").write_text(json.dumps({"system": "pvn", "preset": "smoke", "corpus": content["corpus"]}))
+    message = refused("pvn train --agent pvn-no-aux --preset smoke --corpus tiny --out run --resume")
+    assert "begun with 'pvn'" in message

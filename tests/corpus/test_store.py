@@ -1,0 +1,248 @@
+"""Corpora on disk: read back as they were, extended safely, and right whatever landmark classes are added later."""
+
+import hashlib
+import json
+import resource
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pvn.corpus import store
+from pvn.corpus.segments import Annotation, Corpus, Segment
+from pvn.corpus.store import append_segments, check_new, identity, read_corpus, write_corpus
+from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.layout import Landmark, Layout
+from pvn.world.task import Demonstration, Task
+
+
+def test_a_corpus_is_read_back_as_it_was(meadow, tmp_path, are_same):
+    write_corpus(meadow, tmp_path / "corpus", {"seed": 1})
+    again = read_corpus(tmp_path / "corpus")
+    assert again.name == "meadow" and are_same(meadow, again)
+    assert store.origin(tmp_path / "corpus") == {"seed": 1}
+    assert list(read_corpus(tmp_path / "corpus", ("dev",)).splits) == ["dev"]
+
+
+def test_writing_the_same_corpus_twice_gives_the_same_bytes(meadow, tmp_path):
+    for name in ("one", "two"):
+        write_corpus(meadow, tmp_path / name)
+    for file in sorted((tmp_path / "one").iterdir()):
+        assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
+
+
+def test_environments_are_appended_without_rewriting_existing_parts(meadow, tmp_path, are_same):
+    train = meadow["train"]
+    half = next(place for place in range(100, len(train)) if train[place].place == 0)
+    folder = tmp_path / "corpus"
+    write_corpus(Corpus("meadow", {"train": train[:half]}), folder)
+    before = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
+    append_segments(folder, "train", train[half:])
+    append_segments(folder, "dev", meadow["dev"])
+    for name, content in before.items():
+        assert (folder / name).read_bytes() == content
+    again = read_corpus(folder)
+    assert are_same(again["train"], train) and are_same(again["dev"], meadow["dev"])
+    with pytest.raises(ValueError, match="occurs twice"):
+        append_segments(folder, "train", train[half:])
+    assert len(read_corpus(folder)["train"]) == len(train)
+
+
+@pytest.fixture
+def small_disk():
+    """No file may grow beyond 20 kB, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_append_that_fails_leaves_the_corpus_as_it_was(meadow, tmp_path, small_disk, are_same):
+    folder = tmp_path / "corpus"
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"][:2]}), folder)
+    files = sorted(folder.iterdir())
+    with pytest.raises(OSError, match="File too large"):
+        append_segments(folder, "test", meadow["test"])
+    assert sorted(folder.iterdir()) == files
+    assert list(read_corpus(folder).splits) == ["dev"]
+    small_disk()  # lifts the limit
+    append_segments(folder, "test", meadow["test"])
+    assert are_same(read_corpus(folder)["test"], meadow["test"])
+
+
+def test_a_part_that_the_manifest_does_not_list_is_ignored(meadow, tmp_path, are_same):
+    """As an append leaves behind that was killed before its last step."""
+    folder, other = tmp_path / "corpus", tmp_path / "other"
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder)
+    write_corpus(Corpus("meadow", {"test": meadow["test"]}), other)
+    (other / "test-00000.safetensors").rename(folder / "test-00000.safetensors")
+    assert list(read_corpus(folder).splits) == ["dev"]
+    append_segments(folder, "test", meadow["test"])
+    assert are_same(read_corpus(folder)["test"], meadow["test"])
+
+
+def test_a_full_disk_leaves_nothing_half_written(meadow, tmp_path, small_disk):
+    with pytest.raises(OSError, match=r"corpus: File too large; nothing was written"):
+        write_corpus(meadow, tmp_path / "corpus")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_exists_is_not_overwritten(meadow, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="exists already; remove it, or choose another"):
+        write_corpus(meadow, tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_broken_corpora_say_what_is_wrong(meadow, tmp_path):
+    folder = tmp_path / "corpus"
+    with pytest.raises(FileNotFoundError, match="no corpus in .*pvn corpus make"):
+        read_corpus(folder)
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder)
+    part, manifest = folder / "dev-00000.safetensors", folder / "corpus.json"
+    whole, text = part.read_bytes(), manifest.read_text()
+    part.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="dev-00000.safetensors: not a part of a corpus"):
+        read_corpus(folder)
+    part.unlink()
+    with pytest.raises(FileNotFoundError, match="which corpus.json lists"):
+        read_corpus(folder)
+    part.write_bytes(whole)
+    for broken, message in (
+        ("{", "not valid JSON"),
+        ("[]", "expected the keys"),
+        (text.replace('"version": 1', '"version": 9'), "got version 9"),
+        (json.dumps({"version": 1, "name": "x", "parts": [{"split": "train"}]}), "expected a file and a split"),
+        (json.dumps({"version": 1, "name": "x", "parts": ["a"]}), "expected a file and a split"),
+        (json.dumps({"version": 1, "name": "x", "parts": [], "landmark_classes": [3]}), "expected a list of names"),
+    ):
+        manifest.write_text(broken)
+        with pytest.raises(ValueError, match=message):
+            read_corpus(folder)
+
+
+def test_what_a_killed_process_left_behind_is_removed(meadow, tmp_path):
+    stale = tmp_path / ".corpus.partial"
+    stale.mkdir()
+    (stale / "train-00007.safetensors").write_text("half")
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), tmp_path / "corpus")
+    assert not stale.exists() and len(list((tmp_path / "corpus").iterdir())) == 2
+
+
+def test_places_that_cannot_be_written_to_are_refused_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="cannot be made into a folder"):
+        check_new(tmp_path / "file" / "corpus")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(FileExistsError, match="exists already"):
+        check_new(tmp_path / "dangling")
+
+
+coordinates = st.floats(0, 50, allow_nan=False)
+texts = st.text(min_size=1, max_size=40)
+
+
+@st.composite
+def segments(draw):
+    """Any segment at all, with any text."""
+    marks = draw(st.lists(st.tuples(coordinates, coordinates), max_size=1))
+    lake = np.zeros((100, 100), bool)
+    lake[draw(st.integers(0, 99)), draw(st.integers(0, 99))] = draw(st.booleans())
+    layout = Layout(tuple(Landmark("Barrel", x, y, 4.0, 0.1) for x, y in marks), lake)
+    path = draw(st.lists(st.tuples(coordinates, coordinates), min_size=2, max_size=9))
+    note = None
+    if draw(st.booleans()):
+        note = Annotation(
+            ("pass A left", "goto B"), (0, len(path) - 1), (0,) * len(marks), "a1", draw(st.booleans()), False
+        )
+    task = Task(layout, draw(st.tuples(coordinates, coordinates, coordinates)), draw(texts))
+    demonstration = Demonstration(task, np.array(path))
+    return Segment(draw(st.integers(0, 10**12)), draw(st.integers(0, 1000)), demonstration, note)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(segments(), min_size=1, max_size=4, unique_by=lambda segment: segment.environment))
+def test_any_segments_survive_the_columns(tmp_path_factory, are_same, some):
+    folder = tmp_path_factory.mktemp("corpora") / "corpus"
+    corpus = Corpus("any", {"train": tuple(some)})
+    write_corpus(corpus, folder)
+    assert are_same(corpus, read_corpus(folder))
+
+
+# Landmark classes are stored by name.
+
+
+def without_class_names(folder):
+    """The corpus as it was written before manifests named the classes."""
+    manifest = json.loads((folder / "corpus.json").read_text())
+    del manifest["landmark_classes"]
+    (folder / "corpus.json").write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def with_an_aardvark(segment, environment):
+    """The segment, in a field that has an aardvark too."""
+    layout = Layout((*segment.task.layout.landmarks, Landmark("Aardvark", 1.0, 1.0, 2.0)), segment.task.layout.lake)
+    task = replace(segment.task, layout=layout)
+    return replace(segment, environment=environment, demonstration=replace(segment.demonstration, task=task))
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["classes named", "classes not named"])
+def test_a_stored_corpus_is_read_right_after_a_class_was_added(meadow, tmp_path, are_same, a_new_class, is_old):
+    write_corpus(meadow, tmp_path / "corpus")
+    if is_old:
+        without_class_names(tmp_path / "corpus")
+    with a_new_class():
+        assert are_same(meadow, read_corpus(tmp_path / "corpus"))
+    assert are_same(meadow, read_corpus(tmp_path / "corpus"))
+
+
+def test_a_corpus_of_more_classes_is_read_right_where_these_are_not_used(meadow, tmp_path, are_same, a_new_class):
+    with a_new_class():
+        write_corpus(Corpus("meadow", {"train": meadow["train"]}), tmp_path / "corpus")
+    append_segments(tmp_path / "corpus", "dev", meadow["dev"])
+    again = read_corpus(tmp_path / "corpus")
+    assert are_same(again["train"], meadow["train"]) and are_same(again["dev"], meadow["dev"])
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["classes named", "classes not named"])
+def test_an_added_class_is_appended_to_the_manifests_list(meadow, tmp_path, are_same, a_new_class, is_old):
+    folder = tmp_path / "corpus"
+    write_corpus(Corpus("meadow", {"train": meadow["train"]}), folder)
+    if is_old:
+        without_class_names(folder)
+    with a_new_class():
+        new = (with_an_aardvark(meadow["dev"][0], 10**6),)
+        append_segments(folder, "dev", new)
+        append_segments(folder, "test", meadow["test"])
+        again = read_corpus(folder)
+        assert again["dev"][0].task.layout.landmarks[-1].name == "Aardvark"
+        assert are_same(again["train"], meadow["train"]) and are_same(again["dev"], new)
+    assert json.loads((folder / "corpus.json").read_text())["landmark_classes"] == [*LANDMARK_NAMES, "Aardvark"]
+    assert are_same(read_corpus(folder, ("test",))["test"], meadow["test"]), "parts without the new class"
+    with pytest.raises(ValueError, match=r"dev-00000\.safetensors: got the landmark class 'Aardvark'.*version of pvn"):
+        read_corpus(folder)
+
+
+def test_the_identity_of_a_corpus_does_not_depend_on_whether_its_manifest_names_the_classes(meadow, tmp_path):
+    folder = tmp_path / "corpus"
+    write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder, {"seed": 0})
+    named = identity(folder)
+    without_class_names(folder)
+    manifest = (folder / "corpus.json").read_text()
+    before = hashlib.sha256(json.dumps(json.loads(manifest), sort_keys=True).encode()).hexdigest()
+    assert named == identity(folder) == before, "as runs noted it before manifests named the classes"
+
+
+def test_corpora_with_other_classes_have_another_identity(meadow, tmp_path, a_new_class):
+    for name in ("one", "two"):
+        write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), tmp_path / name)
+    with a_new_class():
+        write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), tmp_path / "three")
+    assert identity(tmp_path / "one") == identity(tmp_path / "two") != identity(tmp_path / "three")
+
+
+def test_the_list_of_classes_for_old_corpora_never_changes():
+    names = " ".join(store.FIRST_LANDMARK_CLASSES)
+    assert hashlib.sha256(names.encode()).hexdigest().startswith("edc1642773db2486"), "it is part of the file format"

@@ -1,0 +1,52 @@
+"""Tables on the terminal."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from pvn.evaluation.metrics import measure_flights
+from pvn.report.results_table import print_results
+from pvn.report.tables import print_flights
+from pvn.rollout.flight import FlightLog
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def rows(text):
+    """The cells of a table's rows."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+
+
+def test_flights_end_at_a_goal_away_from_it_or_without_one(paragraph, capsys):
+    tasks = [segment.task for segment in paragraph[:3]]
+    pose = torch.zeros(3, 2, 6)
+    pose[:, 1, 0] = 4.0
+    log = FlightLog(
+        pose, torch.zeros(3, 2, 3), torch.zeros(3, 1, 3), torch.ones(3, dtype=torch.int64),
+        torch.tensor([True, False, True]),
+    )  # fmt: skip
+    print_flights("three flights", tasks, log, goals=[(4.0, 3.0), (4.0, 3.0), None], labels=["a", "b", "c"])
+    assert rows(capsys.readouterr().out) == [
+        ["a", tasks[0].instruction, "1", "4.0 m", "3.0 m from the goal: success"],
+        ["b", tasks[1].instruction, "1", "4.0 m", "3.0 m from the goal: failure"],
+        ["c", tasks[2].instruction, "1", "4.0 m", "stopped by itself"],
+    ]
+    print_flights("one flight", tasks[:1], log, goals=[None])
+    assert rows(capsys.readouterr().out)[0][0] == "1", "without labels they are numbered"
+
+
+def test_systems_are_compared_with_the_first_on_the_same_flights(paragraph, with_rate, capsys):
+    demonstrations = [segment.demonstration for segment in paragraph]
+    paths = [demonstration.path for demonstration in demonstrations]
+    metrics = {name: measure_flights(paths, [name == "pvn"] * len(paths), demonstrations) for name in ("gsmn", "pvn")}
+    summaries = [with_rate("gsmn", "test", 0, 0), with_rate("pvn", "test", 90, 100)]
+    print_results(summaries, metrics, np.zeros(len(paths), np.int64))
+    text = capsys.readouterr().out
+    assert "5 flights of split test, 95% intervals" in text
+    assert re.search(r"pvn\s+│ 95\.0 \(90\.0 to 100\.0\)", text)
+    assert "pvn compared with gsmn on the same flights: success +100.0 points (+100.0 to +100.0)" in text

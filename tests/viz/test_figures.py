@@ -1,0 +1,140 @@
+"""Figures for papers: vector PDFs with searchable text in letters that are large enough; and text as it was typed."""
+
+import re
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
+
+from pvn.viz import palette
+from pvn.viz.film import write_film
+from pvn.viz.flight_maps import draw_maps
+from pvn.viz.flight_picture import draw_flight
+from pvn.viz.flight_record import fly_and_record
+from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
+from pvn.viz.paper_page import PAGE_INCHES
+from pvn.viz.saving import paper_paths
+from pvn.viz.segment_pictures import draw_segment, draw_segments
+from pvn.viz.summary_figure import draw_summary
+
+
+def gallery_flight(record, **changes):
+    flight = GalleryFlight(record.task, record.flown_world[:, :2], record.has_stopped, record.demonstrated)
+    return replace(flight, **changes)
+
+
+@pytest.fixture(scope="module")
+def drawn(record, tmp_path_factory):
+    """A folder with one figure of each kind."""
+    folder = tmp_path_factory.mktemp("figures")
+    draw_evolutions(folder / "evolution.pdf", [record])
+    flights = [gallery_flight(record, has_stopped=number > 0) for number in range(5)]
+    draw_gallery(folder / "gallery", [*flights[:4], replace(flights[4], demonstrated=None)])
+    draw_maps(folder / "maps.png", record, num_steps=2)
+    return folder
+
+
+def streams(content):
+    """The streams of a PDF that can be inflated, as text; pictures and fonts are among them."""
+    for found in re.finditer(rb"stream\r?\n(.*?)endstream", content, re.DOTALL):
+        try:
+            yield zlib.decompress(found[1]).decode("latin-1")
+        except zlib.error:
+            continue
+
+
+def page(content):
+    """What is drawn: the stream with the most text in it."""
+    return max(streams(content), key=lambda text: len(re.findall(r" Tf\b", text)))
+
+
+FIGURES = ("evolution", "gallery", "maps")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_a_vector_pdf_with_searchable_text_of_seven_points_at_17_cm(drawn, name):
+    content = (drawn / f"{name}.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    everything = content + "".join(streams(content)).encode("latin-1")
+    assert b"/FontFile2" in everything and b"/Type3" not in everything
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+)", content)
+    assert float(box[1]) == pytest.approx(PAGE_INCHES * 72, abs=0.5) == pytest.approx(481.9, abs=0.5)
+    text = page(content)
+    sizes = [float(size) for size in re.findall(r"/F\S* ([\d.]+) Tf", text)]
+    assert len(sizes) > 5 and min(sizes) >= 7
+    assert len(re.findall(r"\b[lc]\n", text)) > 50, "paths are lines, not pixels"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_png_beside_it_has_300_dots_per_inch(drawn, name):
+    picture = imread(drawn / f"{name}.png")
+    assert picture.shape[1] == pytest.approx(300 * PAGE_INCHES, abs=2) and picture[..., :3].std() > 0.1
+
+
+def test_predictions_have_their_two_colours(drawn):
+    picture = imread(drawn / "evolution.png")[..., :3]
+    for colour in palette.PREDICTION_COLOURS:
+        assert (np.abs(picture - to_rgb(colour)).max(-1) < 0.12).sum() > 500
+
+
+def test_a_gallery_of_two_is_half_as_wide(record, tmp_path):
+    draw_gallery(tmp_path / "two", [gallery_flight(record, demonstrated=None)] * 2)
+    assert imread(tmp_path / "two.png").shape[1] == pytest.approx(300 * PAGE_INCHES / 2, abs=2)
+
+
+def test_a_flight_of_a_gallery_succeeds_if_it_stops_near_its_goal(record):
+    path = record.demonstrated.astype(np.float32)
+    there = gallery_flight(record, points=path, has_stopped=True)
+    assert there.is_success and not replace(there, has_stopped=False).is_success
+    assert not replace(there, points=path - 5).is_success
+    assert replace(there, demonstrated=None).is_success is None
+
+
+def test_both_files_are_named_whichever_is_asked_for():
+    for name in ("a/b", "a/b.pdf", "a/b.png"):
+        assert paper_paths(Path(name)) == (Path("a/b.pdf"), Path("a/b.png"))
+    with pytest.raises(ValueError, match=r"expected a name that ends in \.pdf or \.png"):
+        paper_paths(Path("a/b.jpg"))
+
+
+PRICED = "pay $_$ at the well"
+"""Between the dollar signs is no valid formula."""
+
+
+@pytest.fixture(scope="module")
+def priced(pilot, segment):
+    """A segment whose instruction has dollar signs in it, and the first steps of its flight."""
+    demonstration = segment.demonstration
+    demonstration = replace(demonstration, task=replace(demonstration.task, instruction=PRICED))
+    record = fly_and_record(pilot, demonstration.task, demonstrated=demonstration.path, horizon=2)
+    return replace(segment, demonstration=demonstration), record
+
+
+def draw_flown(path, record):
+    frames = np.stack([moment.image for moment in record.moments])[None]
+    draw_flight(path, record.task, record.log, frames, 0, record.demonstrated)
+
+
+DRAWINGS = {
+    "flight": lambda path, segment, record: draw_flown(path, record),
+    "typed instruction": lambda path, segment, record: draw_flown(path, replace(record, demonstrated=None)),
+    "evolution": lambda path, segment, record: draw_evolutions(path, [record]),
+    "gallery": lambda path, segment, record: draw_gallery(path, [gallery_flight(record)]),
+    "maps": lambda path, segment, record: draw_maps(path, record),
+    "summary": lambda path, segment, record: draw_summary(path, record),
+    "film": lambda path, segment, record: write_film(
+        replace(record, moments=record.moments[:1]), path.with_suffix(".gif")
+    ),
+    "segment": lambda path, segment, record: draw_segment(path, segment),
+    "segments": lambda path, segment, record: draw_segments(path, [segment]),
+}
+
+
+@pytest.mark.parametrize("what", DRAWINGS)
+def test_dollar_signs_are_drawn_as_they_were_typed(what, priced, tmp_path):
+    DRAWINGS[what](tmp_path / "drawn.png", *priced)
+    assert any(tmp_path.iterdir())

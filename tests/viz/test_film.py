@@ -1,0 +1,94 @@
+"""Films of flights."""
+
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pvn.viz import film
+from pvn.viz.film import HOLD_SECONDS, write_film
+from pvn.viz.film_frames import FIELD, FRAMES_PER_STEP, GROUNDING, HEIGHT, SEMANTIC, VIEW, WIDTH, draw_frames
+
+
+@pytest.fixture(scope="module")
+def one_step(record):
+    return replace(record, moments=record.moments[:1])
+
+
+@pytest.mark.long
+def test_a_film_plays_in_real_time_and_holds_its_last_frame(record, tmp_path):
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    some = replace(record, moments=record.moments[:4])
+    write_film(some, tmp_path / "flight.mp4")
+    reader = imageio_ffmpeg.read_frames(str(tmp_path / "flight.mp4"))
+    about = next(reader)
+    shown = [np.frombuffer(frame, np.uint8).reshape(HEIGHT, WIDTH, 3).astype(int) for frame in reader]
+    assert about["size"] == (WIDTH, HEIGHT) and about["codec"] == "h264" and about["pix_fmt"].startswith("yuv420p")
+    rate = FRAMES_PER_STEP / 0.5
+    assert len(shown) == 4 * FRAMES_PER_STEP + HOLD_SECONDS * rate
+    assert abs(about["duration"] - (4 * 0.5 + HOLD_SECONDS)) < 0.1
+    left, top, right, bottom = VIEW
+    for frame, moment in ((shown[0], some.moments[0]), (shown[-1], some.moments[-1])):
+        view = Image.fromarray(frame[top:bottom, left:right].astype(np.uint8)).resize((128, 72), Image.Resampling.BOX)
+        assert np.abs(np.asarray(view).astype(int) - moment.image).mean() < 6, "the drone's own picture is in it"
+    assert np.abs(shown[-1] - shown[0]).mean() > 2
+    assert np.abs(shown[-1] - shown[-5]).mean() < 1, "the last frame is held"
+
+
+def test_the_same_flight_gives_the_same_film(one_step, tmp_path):
+    pytest.importorskip("imageio_ffmpeg")
+    for name in ("one.mp4", "two.mp4"):
+        write_film(one_step, tmp_path / name)
+    assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
+
+
+def test_between_steps_only_the_drone_its_trail_and_the_curves_move(one_step):
+    frames = list(draw_frames(one_step))
+    assert len(frames) == FRAMES_PER_STEP + 1
+    left, top, right, bottom = FIELD
+    changed = (frames[0] != frames[FRAMES_PER_STEP - 1]).any(-1)
+    assert changed[top:bottom, left:right].any()
+    assert not changed[:top].any() and not changed[:472, right + 8 :].any()
+
+
+def test_a_pilot_without_maps_is_filmed_and_its_maps_stay_dark(mapless_record):
+    frame = next(iter(draw_frames(mapless_record)))
+    for left, top, right, bottom in (SEMANTIC, GROUNDING):
+        assert frame[top:bottom, left:right].mean() < 15
+
+
+@pytest.mark.parametrize("suffix", [".webp", ".gif"])
+def test_films_for_web_pages_are_small_and_loop(one_step, suffix, tmp_path):
+    path = tmp_path / f"flight{suffix}"
+    write_film(one_step, path)
+    with Image.open(path) as written:
+        assert written.n_frames >= 3 and written.info.get("loop") == 0
+    assert path.stat().st_size < 3e5
+
+
+@pytest.mark.parametrize(("suffix", "shown"), [(".webp", [0, 2, 4, 6, 7]), (".gif", [0, 3, 6, 7])])
+def test_films_for_web_pages_keep_some_frames_and_the_last_and_never_all_in_memory(
+    record, suffix, shown, monkeypatch, tmp_path
+):
+    made, most = [], 0
+    scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
+
+    def greys(record):
+        nonlocal most
+        for number in range(8):
+            frame = np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8)
+            frame[: HEIGHT // 2] = scale  # the frames of a .gif share a palette: every grey is in each
+            made.append(weakref.ref(frame))
+            most = max(most, sum(each() is not None for each in made))
+            yield frame
+
+    monkeypatch.setattr(film, "draw_frames", greys)
+    write_film(record, tmp_path / f"flight{suffix}")
+    with Image.open(tmp_path / f"flight{suffix}") as written:
+        levels = []
+        for number in range(written.n_frames):
+            written.seek(number)
+            levels.append(round(written.convert("L").getpixel((10, written.height - 10)) / 30))
+    assert levels == shown and most <= 2

@@ -1,0 +1,78 @@
+"""Flights as files: the ending decides what is written."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.image import imread
+
+from pvn.evaluation.pilots import load_pilot
+from pvn.viz import flight_files, summary_figure
+from pvn.viz.film import write_film
+from pvn.viz.flight_files import SUFFIXES, fly_to_show, missing, save_flight, write_flight
+from pvn.viz.rerun_file import write_recording
+from pvn.viz.summary_figure import draw_summary
+
+
+def test_a_pilot_that_does_not_use_its_camera_is_shown_with_pictures(segment, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(flight_files, "fly_and_record", lambda pilot, task, **rest: seen.update(config=pilot.config))
+    fly_to_show(load_pilot("oracle"), segment.task)
+    assert seen["config"].quality == "full"
+
+
+def test_every_ending_has_its_writer(record, monkeypatch):
+    written = []
+    for name in ("write_recording", "write_film"):
+        monkeypatch.setattr(flight_files, name, lambda record, path, name=name: written.append((name, path.suffix)))
+    monkeypatch.setattr(
+        flight_files, "draw_summary", lambda path, record: written.append(("draw_summary", path.suffix))
+    )
+    for suffix in SUFFIXES:
+        write_flight(record, Path(f"flight{suffix}"))
+    assert dict(map(reversed, written)) == {
+        ".rrd": "write_recording",
+        **dict.fromkeys((".mp4", ".webp", ".gif"), "write_film"),
+        **dict.fromkeys((".png", ".jpg", ".pdf", ".svg"), "draw_summary"),
+    }
+
+
+def test_what_is_not_installed_is_named_and_the_rest_is_written(record, monkeypatch, tmp_path):
+    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
+    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
+    monkeypatch.setattr(flight_files, "draw_summary", lambda path, record: path.touch())
+    assert missing() == {
+        ".rrd": 'rerun is not installed, so no .rrd can be written; pip install "pvn-drone[app]"',
+        ".mp4": 'imageio-ffmpeg is not installed, so no .mp4 can be written; pip install "pvn-drone[app]"',
+    }
+    assert save_flight(record, tmp_path / "one.two") == [tmp_path / "one.two.png"]
+    assert [path.name for path in tmp_path.iterdir()] == ["one.two.png"]
+
+
+@pytest.mark.parametrize(("write", "ending"), [(write_film, ".avi"), (write_recording, ".txt"), (write_flight, "")])
+def test_a_wrong_ending_is_refused(record, write, ending):
+    with pytest.raises(ValueError, match="expected a name that ends in"):
+        write(record, Path(f"flight{ending}"))
+
+
+def test_a_summary_without_maps_is_shorter_and_the_same_every_time(mapless_record, tmp_path):
+    for name in ("one.png", "two.png"):
+        draw_summary(tmp_path / name, mapless_record)
+    assert 700 < imread(tmp_path / "one.png").shape[0] < 1000
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+@pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
+def test_a_summary_shows_above_which_probability_the_pilot_stops(record, stop_threshold, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(summary_figure, "save_figure", lambda figure, path: drawn.append(figure))
+    moments = tuple(
+        replace(moment, stop_probability=None if stop_threshold is None else moment.stop_probability)
+        for moment in record.moments[:2]
+    )
+    draw_summary(Path("flight.png"), replace(record, moments=moments, stop_threshold=stop_threshold))
+    panels = [axis for axis in drawn[0].axes if axis.get_title() == "stop probability"]
+    dotted = [line.get_ydata()[0] for axis in panels for line in axis.lines if line.get_linestyle() == ":"]
+    assert dotted == ([] if stop_threshold is None else [stop_threshold]) and len(panels) == len(dotted)
+    plt.close(drawn[0])
