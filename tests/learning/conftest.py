@@ -18,7 +18,7 @@ from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 CAMERA, GRID = Camera(width=64, height=36), MapGrid(size=32, cell=3.125)
 CHAPLOT_CAMERA = Camera(width=96, height=54)

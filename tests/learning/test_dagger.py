@@ -10,7 +10,7 @@ from pvn.learning.imitation import oracle_lessons
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.trivial_pilots import Average
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 BLIND = SimulatorConfig(quality="none")
 

@@ -8,7 +8,7 @@ import torch
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
 CONFIG = Stage2Config(

@@ -13,9 +13,10 @@ from pvn.learning.demonstrations import demonstrate, select, take_batch
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.task import sample_tour
+from pvn.world.routes import sample_tour
 
 SIMULATOR = SimulatorConfig(quality="fast")
 

@@ -10,7 +10,8 @@ from torch.nn import functional
 from pvn.geometry import Camera, MapGrid, ground_homography, project, to_map
 from pvn.model.accumulation import NEAREST, accumulate
 from pvn.model.resnet import STRIDE, ResNet
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 

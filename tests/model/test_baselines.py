@@ -17,7 +17,8 @@ from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel, filter_each
 from pvn.model.mapping import Frames, empty_memory, lay_on_ground, look_around
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import Observation, Simulator, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
 

@@ -5,10 +5,10 @@ import math
 import torch
 
 from pvn.geometry import MapGrid, pose_in_map
-from pvn.learning.targets import target_distributions
+from pvn.learning.losses import target_distributions
 from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around, to_action
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 GRID = MapGrid()
 

@@ -14,7 +14,7 @@ from pvn.model.pvn import IdealAct
 from pvn.model.visitation import GOAL
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 SIMULATOR = SimulatorConfig(quality="fast")
 

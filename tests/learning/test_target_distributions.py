@@ -5,7 +5,7 @@ import math
 import torch
 
 from pvn.geometry import MapGrid, to_map
-from pvn.learning.targets import target_distributions
+from pvn.learning.losses import target_distributions
 from pvn.model.visitation import GOAL, TRAJECTORY
 
 GRID = MapGrid()
