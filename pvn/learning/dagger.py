@@ -186,9 +186,9 @@ def run_dagger(
 ) -> None:
     """Train a model; checkpoints go to `path`.
 
-    begin: the first lessons, and metrics if the model was trained on them; fly_flights(flights, oracle_share, generator):
-    lessons of new flights over the segments with these numbers; study(lessons, iteration, generator): train for one pass
-    over the lessons and return metrics, among them the loss.
+    begin: the first lessons, and metrics if the model was trained on them; fly_flights(flights, oracle_share,
+    generator): lessons of new flights over the segments with these numbers; study(lessons, iteration, generator): train
+    for one pass over the lessons and return metrics, among them the loss.
 
     Every iteration depends on the seed, its number and the memory alone, so a resumed run is the same.
     """

@@ -97,7 +97,9 @@ def auxiliary_losses(maps: GroundedMaps, batch: Batch, heads: AuxiliaryHeads, gr
     share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over visible landmarks
     semantic = maps.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
-    classified = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
+    classified = functional.cross_entropy(
+        heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none"
+    )
     grounding = maps.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
     is_meant = batch.mentioned[flight].gather(1, kind).float()
     grounded = functional.binary_cross_entropy_with_logits(

@@ -210,8 +210,9 @@ def optimise(
 ) -> None:
     """Train a model on demonstrations; checkpoints go to `path`.
 
-    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step does one
-    step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives metrics on the dev split.
+    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step takes one
+    step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives
+    metrics on the dev split.
 
     Every step depends on the seed and its number alone, so a resumed run takes the same steps.
     """
@@ -229,7 +230,9 @@ def optimise(
         for step in range(done, num_steps):
             selection = select_batch(step, batches[step], limits if is_recorded else None)
             set_rate(optimizer, rate_share(step, num_steps))
-            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and everything else that is random
+            torch.manual_seed(
+                config.seed * 1_000_003 + 500_000 + step
+            )  # for dropout and everything else that is random
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)
             result = take(selection)

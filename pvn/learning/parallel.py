@@ -19,7 +19,7 @@ def join_others(device: str) -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         if device == "cuda":  # one GPU each: it is the first that this process sees
             os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
-        # When one process dies, torchrun ends the others, maybe before they noticed; they should report it all the same.
+        # When one process dies, torchrun ends the others, maybe before they noticed; they should report it anyway.
         signal.signal(signal.SIGTERM, _end)
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
 

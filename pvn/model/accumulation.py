@@ -1,12 +1,12 @@
 """Features of pictures laid on the ground below them and accumulated over a flight, in one pass over the map's cells.
 
-For every cell of a flight's map, in one pass through the flight's frames: where the cell's ground point is in view, its
-features are sampled; the first observation is copied, later ones are blended in with a leak. The gradient takes the same
-pass backwards. Nothing of size frames x cells is ever stored. On the CPU the innermost loop runs over a cell's channels;
-on CUDA each lane is a channel, so each pass is written twice; where a cell is in a frame is one function for both.
+For every cell of a flight's map, in one pass through the flight's frames: where the cell's ground point is in view,
+features are sampled there; the first observation is copied, later ones are blended in with a leak. The gradient takes
+the same pass backwards. Nothing of size frames x cells is ever stored. On the CPU the innermost loop runs over a cell's
+channels, on CUDA each lane is a channel, so each pass is written twice; both use the same projection.
 
-The frames of all flights are stored end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame with row >= 0
-writes the map as it then is into that row of the output.
+The frames of all flights are stored end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame
+with row >= 0 writes the map as it then is into that row of the output.
 """
 
 from __future__ import annotations

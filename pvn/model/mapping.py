@@ -155,8 +155,8 @@ class AuxiliaryHeads(nn.Module):
         self.grounded = nn.Linear(grounding_channels, 1)
         self.mentioned = nn.Linear(embedding_size, len(LANDMARK_NAMES))
         self.goal = None if goal_channels is None else nn.Linear(goal_channels, 1)
-        # Initialised to the odds that a class is mentioned. From even odds the quickest way there is one large embedding
-        # for every sentence, and then the LSTM is saturated and learns no words (docs/log.md).
+        # Initialised to the odds that a class is mentioned. From even odds the quickest way there is one large
+        # embedding for every sentence, and then the LSTM is saturated and learns no words (docs/log.md).
         nn.init.constant_(self.mentioned.bias, MENTIONED_LOG_ODDS)
 
 

@@ -47,8 +47,7 @@ def test_padding_changes_no_loss(system, fresh_agent, imitated):
     exact = select(shown, flights)
     sizes = Sizes(exact.sizes.frames + 40, exact.sizes.flights + 2, exact.sizes.frames + 40)
     own, padded = (
-        losses_of(model, take_batch(shown, selection))
-        for selection in (exact, select(shown, flights, sizes=sizes))
+        losses_of(model, take_batch(shown, selection)) for selection in (exact, select(shown, flights, sizes=sizes))
     )
     for name in own.keys() - {"goal"}:  # which compares with cells drawn at random
         assert float(padded[name]) == pytest.approx(float(own[name]), rel=1e-3), name

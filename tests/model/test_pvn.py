@@ -76,7 +76,9 @@ def has_gradient(parameter):
     return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-7)
 
 
-def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_not_at_all(agent, flown, demonstrations, tasks):
+def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_not_at_all(
+    agent, flown, demonstrations, tasks
+):
     pilot = agent.execution
     learner = DemonstratedVisitation(pilot, demonstrations, 0.6, SIMULATOR)
     mixture = Mixture(learner, Oracle(demonstrations), 0.5, SIMULATOR, torch.Generator().manual_seed(0))
