@@ -105,9 +105,8 @@ class Evaluate:
             stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments))
             with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
                 found = evaluate_pilot(
-                    pilot, segments, split=self.split, stem=stem, device=self.device,
-                    watch=lambda name, done, total, advance_to=advance_to: advance_to(done),
-                )  # fmt: skip
+                    pilot, segments, split=self.split, stem=stem, device=self.device, watch=advance_to
+                )
             evaluated.append(found)
             if self.bound:
                 bounds.append(self._evaluate_predictions(pilot, segments, stem.name))

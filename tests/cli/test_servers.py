@@ -26,6 +26,7 @@ def started(command):
             process.wait()
 
 
+@pytest.mark.long
 def test_an_airsim_server_says_where_it_is_and_ends_with_ctrl_c():
     pytest.importorskip("msgpack")
     options = "--field 3 --host 127.0.0.1 --port 0 --speed inf --quality fast --width 32 --height 18 --vehicle Drone1"
@@ -72,7 +73,7 @@ def test_a_demo_that_cannot_be_is_refused(refused, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"port: got {port} at 127.0.0.1" in refused(f"pvn demo --port {port}")
+        assert f"port: got {port} on 127.0.0.1" in refused(f"pvn demo --port {port}")
     assert "at least 1" in refused("pvn demo --visitors -1")
     assert "expected 1 to 65535" in refused("pvn demo --port -1")
     assert "holds no runs" in refused("pvn demo --port 0 --runs .")
