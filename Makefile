@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs_ready
 
-.PHONY: fly test setup check lock
+.PHONY: fly test quick setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly
@@ -12,6 +13,10 @@ fly: setup
 # Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way.
 test: setup check
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# The first tier, to run while working: everything but the tests that take more than a few seconds each.
+quick: setup
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m 'not slow and not long'
 
 setup: $(READY)
 
@@ -22,9 +27,18 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 check: setup
-	$(BIN)/ruff format --check pvn tests
-	$(BIN)/ruff check pvn tests
+	$(BIN)/ruff format --check pvn tests docs/conf.py
+	$(BIN)/ruff check pvn tests docs/conf.py
 	$(BIN)/mypy
+
+# The site: build/docs/index.html. Every page is read afresh, for Sphinx does not repeat the warnings of pages it has kept.
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet docs build/docs
+	@echo "the site: build/docs/index.html"
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $(DOCS_READY)
 
 # Write the versions of this environment, which should hold every extra, into constraints.txt after trying newer ones.
 lock:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -68,6 +69,20 @@ def points_along(points: Points, distances: Points) -> Points:
     """Points (N, 2) that lie these distances (N,), metres, from the start of a path (P, 2) along it."""
     travelled = distances_along(points)
     return np.stack([np.interp(distances, travelled, points[:, axis]) for axis in (0, 1)], axis=-1)
+
+
+def even_paths(paths: Sequence[Points], spacing: float) -> tuple[Tensor, Tensor]:
+    """Points (N, P, 2) float32 at equal distances along N paths, at most `spacing` apart, padded with the last one.
+
+    With them, how many (N,) of each path's points are not padding.
+    """
+    lengths = [distances_along(path)[-1] for path in paths]
+    counts = [max(int(np.ceil(length / spacing)), 1) + 1 for length in lengths]
+    table = np.empty((len(paths), max(counts), 2), np.float32)
+    for row, path, length, count in zip(table, paths, lengths, counts, strict=True):
+        row[:count] = points_along(path, np.linspace(0.0, length, count))
+        row[count:] = row[count - 1]
+    return torch.from_numpy(table), torch.tensor(counts)
 
 
 def rotation_world_body(roll_pitch_yaw: Tensor) -> Tensor:

@@ -17,22 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.segments import Segment
-from pvn.corpus.vocabulary import NUM_RESERVED, Vocabulary, tokenise
+from pvn.corpus.vocabulary import NUM_RESERVED, Vocabulary
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Layout
 
 VERSION = 1
 
 # Words in references that say nothing about the thing itself.
-_EMPTY = frozenset(
-    "a almost an and as back by colored down for from growing has have holds in is it its itself kinda lies like "
-    "looking looks lying made mid not object of off on one ones out over painted s see set shaped side sided sit "
-    "sitting sized standing than that thats the they thing things to together too up use very w was way with without "
-    "would you".split()
-)
-
 Mask = npt.NDArray[np.bool_]
 
 
@@ -186,20 +178,3 @@ def align(
         words.append(tuple(vocabulary.terms[place] for place in kept))
         scores.append(tuple(score[kept, column].tolist()))
     return Alignment(vocabulary, tuple(words), tuple(scores))
-
-
-def sensible_words(alignment: Alignment, banks: Sequence[Bank] | None = None) -> dict[str, tuple[str, ...]]:
-    """For each class, those of its aligned words that an author of the banks (the bundled ones) uses for it.
-
-    An author uses a word for a class if it is in one of the author's references and says something about the thing
-    ("of" and "thing" do not). A class without any such word is not understood.
-    """
-    called: dict[str, set[str | None]] = {name: set() for name in LANDMARK_NAMES}
-    for bank in bundled_banks() if banks is None else banks:
-        for name, references in bank.references.items():
-            words = {word for text in references for word in tokenise(text)} - _EMPTY
-            called[name] |= {alignment.vocabulary.term(word) for word in words}
-    return {
-        name: tuple(word for word in words if word in called[name])
-        for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True)
-    }

@@ -14,7 +14,7 @@ from pvn.corpus.vocabulary import tokenise
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
 LANI: dict[str, float] = {

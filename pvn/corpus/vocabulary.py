@@ -25,9 +25,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
-
-from pvn.corpus.meadow.banks import bundled_banks
 
 PADDING, UNKNOWN = 0, 1
 NUM_RESERVED = 2
@@ -46,11 +45,7 @@ MISSPELT = frozenset(
 )
 """Typos in the bundled banks, whose authors were asked to write as people type."""
 
-CLARIFYING_WORDS = frozenset("beside closest farthest left lake nearest right water".split())
-"""Words that the generator adds to those of the banks, to make ambiguous references clear."""
-
 _WORD = re.compile(r"[^\W_]+")
-_SLOT = re.compile(r"\{\w+\}")
 _DOUBLED = re.compile(r"(.)\1+")
 
 
@@ -61,13 +56,8 @@ def tokenise(text: str) -> list[str]:
 
 @functools.cache
 def bundled_dictionary() -> frozenset[str]:
-    """The correctly spelt words of the bundled banks."""
-    words = set(CLARIFYING_WORDS)
-    for bank in bundled_banks():
-        names = (name for group in bank.references.values() for name in group)
-        for text in (*names, *bank.fence, *bank.lake, *(phrase.template for phrase in bank.phrases)):
-            words.update(tokenise(_SLOT.sub(" ", text)))
-    return frozenset(words - MISSPELT)
+    """The correctly spelt words of the bundled phrase banks."""
+    return frozenset((resources.files("pvn.corpus") / "dictionary.txt").read_text(encoding="utf-8").split())
 
 
 def _undoubled(word: str) -> str:

@@ -18,7 +18,7 @@ from pvn.evaluation.summary import Summary, summarise
 from pvn.files import replacing
 from pvn.learning.checkpoint import tensor_bytes
 from pvn.model.agent import LearnedAgent
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import FlightChanges
 
 AgentLike = str | Path | LearnedAgent | Pilot

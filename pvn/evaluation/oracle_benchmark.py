@@ -1,4 +1,4 @@
-"""How the oracle flies LANI-like segments, beside the paper's figures: `pvn bench oracle`."""
+"""How the oracle flies LANI-like segments, beside the paper's numbers: `pvn bench oracle`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rich.progress import track
 
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.task import SUCCESS_M, Demonstration, sample_tour
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.routes import sample_tour
+from pvn.world.task import SUCCESS_M, Demonstration
 
 PAPER_ORACLE = {
     "mean_steps": 18.0, "metres_per_step": 0.88, "mean_distance": 1.38, "median_distance": 1.29,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,21 +13,24 @@ from torch import Tensor
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Points, distances_along, points_along, to_map, wrap_angle
+from pvn.geometry import even_paths, to_map, wrap_angle
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
-from pvn.rollout.flight import FlightLog, fly
+from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
 from pvn.world.task import HORIZON, Demonstration, distinct_layouts
 
+if TYPE_CHECKING:
+    from pvn.simulator.simulator import Simulator
+
 PATH_SPACING = 0.75
 """Largest distance between the points of a path from which its distribution is made, metres."""
 MIN_VISIBLE_PIXELS = 6
-"""A landmark is visible in a picture if at least so many pixels show it."""
+"""A landmark is visible in a picture if it has at least this many pixels."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Demonstrations:
     """N demonstrations, flown by the oracle; K frames in all, end to end."""
 
     simulator: Simulator
-    """With every field, to render pictures; its flights are not used."""
+    """Has every field, to render pictures in; its own flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
@@ -60,7 +64,7 @@ class Demonstrations:
     landmark_class: Tensor
     """(E, 32) int64: their classes, -1 for padding."""
     overhead_px: int | None
-    """Edge of the views from above that are seen instead of the camera's pictures; None: the camera's."""
+    """Edge, pixels, of the views from above that replace the camera's pictures; None: the camera's."""
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -76,22 +80,6 @@ class Demonstrations:
         return int(self.first_frame.diff().max())
 
 
-def even_path(path: Points) -> Points:
-    """Points (N, 2) at equal distances along a path (P, 2), its last point included."""
-    length = distances_along(path)[-1]
-    count = max(int(np.ceil(length / PATH_SPACING)), 1)
-    return points_along(path, np.linspace(0.0, length, count + 1))
-
-
-def even_paths(paths: Sequence[Points]) -> tuple[Tensor, Tensor]:
-    """Points (N, P, 2) at equal distances along N paths, padded with the goal; and how many (N,) are not padding."""
-    even = [even_path(path) for path in paths]
-    table = np.empty((len(even), max(map(len, even)), 2), np.float32)
-    for row, path in zip(table, even, strict=True):
-        row[: len(path)], row[len(path) :] = path, path[-1]
-    return torch.from_numpy(table), torch.tensor([len(path) for path in even])
-
-
 def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
     place = torch.zeros((len(simulator.layouts), MAX_LANDMARKS, 2))
     kind = torch.full((len(simulator.layouts), MAX_LANDMARKS), -1)
@@ -103,7 +91,7 @@ def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
 
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
-    """Values (K, ...) before each flight's own actions, of every so many steps, from (N, T, ...)."""
+    """Values (K, ...) before each flight's own actions, of every `every`-th step, from (N, T, ...)."""
     step = torch.arange(values.shape[1], device=values.device)
     return values[(step < log.num_steps[:, None]) & (step % every == 0)]
 
@@ -119,22 +107,24 @@ def demonstrate(
     config: SimulatorConfig = SimulatorConfig(),
     overhead_px: int | None = None,
 ) -> Demonstrations:
-    """Fly the oracle over all demonstrations at once and keep its pose every `frame_every` steps.
+    """Fly the oracle over all demonstrations in one batch and keep its pose every `frame_every` steps.
 
-    overhead_px: render the field from above instead, so many pixels wide, once at the start of each flight.
+    overhead_px: render the field from above instead, this many pixels wide, once at the start of each flight.
     """
+    from pvn.simulator.simulator import Simulator
+
     frame_every = frame_every if overhead_px is None else HORIZON
     tasks = [demonstration.task for demonstration in demonstrations]
-    layouts, fields = distinct_layouts(tasks)
-    blind = Simulator(layouts, len(tasks), field_index=fields, device=device, config=replace(config, quality="none"))
+    blind = simulator_for(tasks, device=device, config=replace(config, quality="none"))
     log = fly(blind, tasks, Oracle(demonstrations, simulator=config))
+    layouts, fields = distinct_layouts(tasks)
     simulator = Simulator(layouts, 1, device=device, config=config)
     to = simulator.device
     pose, field = _end_to_end(log, log.pose_world[:, :-1], frame_every), torch.tensor(fields, device=to)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
-    path, num_points = even_paths([demonstration.path for demonstration in demonstrations])
+    path, num_points = even_paths([demonstration.path for demonstration in demonstrations], PATH_SPACING)
     place, kind = _landmarks(simulator)
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])
@@ -188,7 +178,7 @@ class Sizes:
 
 
 NO_FLIGHTS = Sizes(frames=1, flights=1, predictions=1)
-"""To which a batch of no flights is padded: networks need at least one frame; nothing of it counts."""
+"""Sizes to which a batch without flights is padded: networks need at least one frame; none of it counts."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +242,7 @@ class Batch:
     landmark_class: Tensor
     """(B, 32), -1 for padding."""
     action: Tensor
-    """(Q, 3): the oracle's action at each prediction; it means nothing where another flight's movements are made."""
+    """(Q, 3): the oracle's action at each prediction; meaningless where another flight's movements are made."""
     is_visible: Tensor
     """(Q, 32) bool: landmarks in view at each prediction."""
     mentioned: Tensor
@@ -296,10 +286,10 @@ def select(
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. What
-    is said, and where it leads, stays each flight's own.
+    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. The
+    instruction and the demonstrated path stay each flight's own.
     """
-    # In NumPy on the host: small work is quick there, and nothing waits for the device.
+    # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     shown = demonstrations
     chosen = flights.numpy()
     made = chosen if moves is None else moves.numpy()

@@ -1,4 +1,4 @@
-"""The objective of stage 1: two divergences and three auxiliary losses (paper, section 4.3 and appendix)."""
+"""The objective of stage 1: target distributions, two divergences and three auxiliary losses (paper, section 4.3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
-from pvn.learning.targets import target_distributions
 from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
 from pvn.model.visitation import GOAL, TRAJECTORY, Visitation
 
@@ -58,6 +57,22 @@ class LossSums:
     """Predictions with a visible landmark."""
 
 
+def target_distributions(path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: float) -> Tensor:
+    """Distributions (B, 2, S, S), trajectory and goal, of paths (B, P, 2), map frame, of which num_points (B,) count.
+
+    A sum of Gaussians around the path's points (paper), evaluated at the cells' centres; each distribution sums to one.
+    """
+    cells = grid.cells(path_map)  # (B, P, 2)
+    place = torch.arange(grid.size, device=path_map.device)
+    bump = torch.exp(-0.5 * ((place - cells[..., None]) / sigma_cells) ** 2)  # (B, P, 2, S)
+    number = torch.arange(path_map.shape[1], device=path_map.device)
+    is_own = (number < num_points[:, None]).to(bump)
+    is_goal = (number == num_points[:, None] - 1).to(bump)
+    share = torch.stack([is_own, is_goal], 1)  # (B, 2, P)
+    density = torch.einsum("bkp,bpi,bpj->bkij", share, bump[:, :, 0], bump[:, :, 1])
+    return density / density.sum(dim=(2, 3), keepdim=True).clamp(min=1e-12)
+
+
 def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
     """KL divergences (Q,) of predictions (Q, S, S), as logarithms, from targets (Q, S, S)."""
     return (torch.xlogy(target, target) - target * log_probability).sum(dim=(1, 2))
@@ -82,19 +97,21 @@ def auxiliary_losses(maps: GroundedMaps, batch: Batch, heads: AuxiliaryHeads, gr
     share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over visible landmarks
     semantic = maps.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
-    named = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
+    classified = functional.cross_entropy(
+        heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none"
+    )
     grounding = maps.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
     is_meant = batch.mentioned[flight].gather(1, kind).float()
-    told = functional.binary_cross_entropy_with_logits(
+    grounded = functional.binary_cross_entropy_with_logits(
         heads.grounded(grounding.float())[..., 0], is_meant, reduction="none"
     )
-    said = functional.binary_cross_entropy_with_logits(
+    mentioned = functional.binary_cross_entropy_with_logits(
         heads.mentioned(maps.embedding.float()), batch.mentioned[flight].float(), reduction="none"
     )
     return AuxiliaryLosses(
-        landmark=(named.view_as(share) * share).sum(),
-        grounded=(told * share).sum(),
-        mentioned=(batch.is_counted.float() * said.sum(1)).sum(),
+        landmark=(classified.view_as(share) * share).sum(),
+        grounded=(grounded * share).sum(),
+        mentioned=(batch.is_counted.float() * mentioned.sum(1)).sum(),
         num_visible=is_seen.any(1).sum(),
     )
 

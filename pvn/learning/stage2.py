@@ -1,6 +1,6 @@
-"""Stage 2 of learning: fly by the distributions, first as the oracle flew, then by DAggerFM.
+"""Training of stage 2: fly by the distributions; first by imitation of the oracle's flights, then by DAggerFM.
 
-The pilot is given the demonstrated distributions, not predicted ones, so stage 1 is not needed here.
+Its inputs are the demonstrated distributions, not predicted ones, so stage 1 is not needed here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from pvn.corpus.segments import Segment
-from pvn.geometry import pose_in_map, to_map
+from pvn.geometry import even_paths, pose_in_map, to_map
 from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, run_dagger
-from pvn.learning.demonstrations import even_paths
+from pvn.learning.demonstrations import PATH_SPACING
+from pvn.learning.losses import target_distributions
 from pvn.learning.optimisation import OnProgress, ignore_progress
-from pvn.learning.targets import target_distributions
 from pvn.model.execution import ExecutionModel, crop_around, to_action
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
 CHECKPOINT = "stage2_training.safetensors"
@@ -68,7 +68,7 @@ class DemonstratedVisitation:
     def begin(self, tasks: Sequence[Task], device: torch.device) -> DemonstratedVisitationMemory:
         """The demonstrated distributions of the tasks."""
         self.execution.to(device)
-        path, num_points = even_paths([self._paths[task] for task in tasks])
+        path, num_points = even_paths([self._paths[task] for task in tasks], PATH_SPACING)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32)
         target = target_distributions(to_map(path, origin), num_points, self.execution.config.grid, self.sigma_cells)
         return DemonstratedVisitationMemory(origin.to(device), target.to(device), None)

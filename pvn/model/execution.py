@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pvn.geometry import MapGrid
 from pvn.model.mapping import look_around
-from pvn.simulator.simulator import STOP, SimulatorConfig
+from pvn.simulator.interface import STOP, SimulatorConfig
 
 
 @dataclass(frozen=True, kw_only=True)

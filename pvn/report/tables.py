@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pvn.corpus.alignment import Alignment, sensible_words
+from pvn.corpus.alignment import Alignment
+from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
 from pvn.evaluation.oracle_benchmark import PAPER_ORACLE
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pvn.rollout.policy import FlightSimulator, OnStep, Policy
-from pvn.simulator.simulator import STOP, Simulator, SimulatorConfig
+from pvn.simulator.interface import STOP, SimulatorConfig
 from pvn.world.task import HORIZON, Task, distinct_layouts
+
+if TYPE_CHECKING:
+    from pvn.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def simulator_for(
     """A simulator with one flight per task, in that task's field; tasks with the same layout share the field."""
     if not tasks:
         raise ValueError("tasks: got none, expected at least one task to fly")
+    # Here, so that a reader of what flies, trains or scores need not follow how flights are simulated.
+    from pvn.simulator.simulator import Simulator
+
     layouts, field_index = distinct_layouts(tasks)
     return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 

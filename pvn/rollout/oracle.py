@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pvn.geometry import wrap_angle
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
 

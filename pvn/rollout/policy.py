@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pvn.simulator.simulator import Observation
+from pvn.simulator.interface import Observation
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 

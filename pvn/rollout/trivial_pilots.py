@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pvn.simulator.simulator import Observation
+from pvn.simulator.interface import Observation
 from pvn.world.task import Task
 
 

@@ -36,9 +36,11 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from pvn.simulator.interface import STOP, Quality, SimulatorConfig
 from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, WEST_LIMIT
-from pvn.simulator.simulator import STOP, Quality, Simulator, SimulatorConfig
-from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task, distinct_layouts, sample_tour
+from pvn.simulator.simulator import Simulator
+from pvn.world.routes import sample_tour
+from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task, distinct_layouts
 
 STOP_REWARD = 5.0
 """Added for stopping within SUCCESS_M of the goal, subtracted for stopping elsewhere."""

@@ -33,8 +33,9 @@ from pvn.simulator.rays import (
     Y,
 )
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import LANDMARK_CLASSES, catalogue_tables
+from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import MAX_LANDMARKS, Layout
+from pvn.world.shapes import catalogue_tables
 from pvn.world.solids import BOUND, CENTRE
 
 

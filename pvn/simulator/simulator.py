@@ -8,23 +8,19 @@ observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pvn.geometry import Camera
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above
 from pvn.simulator.fields import num_solids, pack
+from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.simulator.quadcopter import (
     ALTITUDE,
     EAST_LIMIT,
-    HIGHEST,
-    LOWEST,
     NUM_SETPOINTS,
     NUM_STATES,
     POSITION,
@@ -35,64 +31,10 @@ from pvn.simulator.quadcopter import (
     VELOCITY,
     WEST_LIMIT,
     YAW_RATE,
-    Airframe,
     hover_rotor_speed,
 )
 from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
-
-Quality = Literal["none", "fast", "full"]
-
-FORWARD, TURN, STOP = 0, 1, 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatorConfig:
-    """Settings that all flights share."""
-
-    quality: Quality = "full"
-    """"full": 2x2 rays per pixel and sun shadows; "fast": one ray, no shadows; "none": black pictures, for policies
-    that use none."""
-    step_seconds: float = 0.5
-    """Time between actions (authors' code)."""
-    altitude: float = 5.0
-    """Flying height above the ground, metres (paper)."""
-    max_speed: float = 3.0
-    """Forward speed is clamped to [0, max_speed], m/s. The authors command up to 6 m/s, but in their simulator the
-    drone reaches about half of that; at 3 m/s the oracle takes 16 steps per segment, against 18 in the paper."""
-    max_yaw_rate: float = math.radians(60.0)
-    """Yaw rate is clamped to [-max_yaw_rate, max_yaw_rate], rad/s; half the authors' value, for the same reason."""
-    camera: Camera = Camera()
-    """The first-person camera."""
-    airframe: Airframe = Airframe()
-    """The quadcopter."""
-
-    def __post_init__(self) -> None:
-        for name in ("step_seconds", "altitude", "max_speed", "max_yaw_rate"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}: got {value}, expected a positive number")
-        if not LOWEST <= self.altitude <= HIGHEST:
-            raise ValueError(f"altitude: got {self.altitude} m, expected {LOWEST} to {HIGHEST:g} m")
-        if self.quality not in get_args(Quality):
-            raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
-
-    @property
-    def max_action(self) -> tuple[float, float, float]:
-        """The largest forward speed (m/s), yaw rate (rad/s) and stop of an action."""
-        return self.max_speed, self.max_yaw_rate, 1.0
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What a policy gets at each step, for B flights."""
-
-    image: Tensor
-    """First-person pictures (B, H, W, 3) uint8, red green blue."""
-    pose_world: Tensor
-    """Poses (B, 6) float32, field frame: x, y, z (metres), roll, pitch, yaw (radians); see `geometry`."""
-    velocity_world: Tensor
-    """Velocities (B, 3) float32, field frame, m/s."""
 
 
 def checked_device(device: str | torch.device) -> torch.device:

@@ -18,7 +18,7 @@ from torch import Tensor
 from pvn.geometry import Points
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.policy import Policy
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down
 from pvn.viz.flight_record import Floats, outcome, path_end

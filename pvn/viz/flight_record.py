@@ -14,7 +14,7 @@ from pvn.evaluation.pilots import Pilot
 from pvn.geometry import Camera, MapGrid, Points, wrap_radians
 from pvn.model.agent import Agent
 from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.simulator.simulator import Observation
+from pvn.simulator.interface import Observation
 from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
 
 Floats = npt.NDArray[np.float32]

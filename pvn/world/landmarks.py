@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from pvn.world.models import MODELS
-from pvn.world.solids import Solid, bounding_sphere, horizontal_extent, solid_table
+if TYPE_CHECKING:
+    from pvn.world.solids import Solid
 
 # Clearance radii in LANI's config units (1 unit = 0.05 m); every class not listed has 75.
 _RADIUS_CONFIG = {
@@ -57,8 +54,14 @@ class LandmarkClass:
     """Clearance radius, metres; a landmark's own radius is this times a scale of 1 to 1.3."""
     noun: str
     """What a person calls it, without an article."""
-    solids: tuple[Solid, ...]
-    """Its shape, landmark frame, metres, at scale 1; it reaches 0.4 to 0.5 of `radius` sideways."""
+
+    @property
+    def solids(self) -> tuple[Solid, ...]:
+        """Its shape, landmark frame, metres, at scale 1; it reaches 0.4 to 0.5 of `radius` sideways."""
+        # A thousand lines of shapes, which only simulating and drawing need.
+        from pvn.world.models import MODELS
+
+        return MODELS[self.name]
 
 
 LANDMARK_CLASSES: dict[str, LandmarkClass] = {
@@ -67,7 +70,6 @@ LANDMARK_CLASSES: dict[str, LandmarkClass] = {
         index=index,
         radius=_RADIUS_CONFIG.get(name, 75) * METRES_PER_CONFIG,
         noun=_NOUNS[name],
-        solids=MODELS[name],
     )
     for index, name in enumerate(sorted(_NOUNS))
 }
@@ -84,17 +86,3 @@ def landmark_class(name: str) -> LandmarkClass:
     near = near or [lowered[low] for low in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.3)]
     hint = f"did you mean {' or '.join(near)}?" if near else "see pvn show catalogue for all names"
     raise ValueError(f"unknown landmark class: got {name!r}, expected one of {len(LANDMARK_NAMES)} names; {hint}")
-
-
-@functools.cache
-def solid_extent(name: str) -> float:
-    """How far a class's solids reach from its vertical axis, metres, at scale 1."""
-    return horizontal_extent(LANDMARK_CLASSES[name].solids)
-
-
-def catalogue_tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """For C classes: all solids (rows, columns), each class's first row (C + 1,), bounding spheres (C, 2)."""
-    models = [kind.solids for kind in LANDMARK_CLASSES.values()]
-    solids, first = solid_table(models)
-    spheres = np.array([bounding_sphere(model) for model in models], np.float32)
-    return solids, first, spheres

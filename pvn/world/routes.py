@@ -1,4 +1,4 @@
-"""Routes past landmarks, drawn as LANI's own generator drew the paths its instructions describe.
+"""Routes past landmarks, drawn as LANI's generator drew the paths its instructions describe; tours along them.
 
 A point mass walks from landmark to landmark in random steps, is pushed away from landmarks and lakes, and leaves a
 point every two metres. Routes that leave the field, cross themselves or hardly come near a landmark are discarded.
@@ -6,6 +6,7 @@ point every two metres. Routes that leave the field, cross themselves or hardly 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,7 +15,12 @@ import numpy as np
 
 from pvn.geometry import Points, distances_along
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import FIELD_SIZE, Layout, sample_layout
+from pvn.world.task import Demonstration, Task
+
+SPLIT_SHARE = 0.18
+"""Share of the legs of a tour that are told in two instructions."""
 
 # LANI's constants, in metres.
 STEP = 0.2  # towards the next landmark
@@ -146,3 +152,54 @@ def sample_route(seed: int, layout: Layout, tries: int = 400) -> Route | None:
         if route is not None:
             return route
     return None
+
+
+def _heading(path: Points, index: int) -> float:
+    """Direction of the path around one of its points, radians."""
+    before, after = max(index - 2, 0), min(index + 2, len(path) - 1)
+    ahead = path[after] - path[before]
+    return math.atan2(ahead[1], ahead[0])
+
+
+def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
+    if layout is not None:
+        route = sample_route(seed, layout)
+        if route is None:
+            raise ValueError(
+                f"no route through this field: got {len(layout.landmarks)} landmarks, expected at least two that are "
+                "10 m apart with room to fly between them; add or move landmarks, or try another seed"
+            )
+        return layout, route
+    for attempt in itertools.count():  # until a field has room for a route
+        layout = sample_layout(seed + attempt * 1_000_000_007)
+        route = sample_route(seed, layout)
+        if route is not None:
+            return layout, route
+    raise AssertionError
+
+
+def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
+    """Demonstrations along one random route in a field (a random one by default), from landmark to landmark.
+
+    The paths are drawn by LANI's rules, and there are as many: people gave 4.7 instructions for the 4 legs of a route,
+    so about one leg in six is told in two parts. The sentences are as plain as can be ("go to the barrel").
+    """
+    layout, route = _layout_and_route(seed, layout)
+    generator = np.random.default_rng(seed)
+    demonstrations = []
+    for leg, landmark in enumerate(route.visited[1:]):
+        first, last = route.stops[leg], route.stops[leg + 1]
+        if first == last:  # two landmarks so close that the leg between them has no points
+            continue
+        noun = LANDMARK_CLASSES[layout.landmarks[landmark].name].noun
+        parts = [(first, last, f"go to the {noun}")]
+        if last - first >= 6 and generator.random() < SPLIT_SHARE:
+            half = (first + last) // 2
+            parts = [(first, half, f"fly toward the {noun}"), (half, last, f"go to the {noun}")]
+        for begin, end, instruction in parts:
+            # The drone still heads the way it was flying at the end of the previous instruction.
+            yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
+            x, y = route.points[begin].tolist()
+            task = Task(layout, (x, y, yaw), instruction)
+            demonstrations.append(Demonstration(task, route.points[begin : end + 1]))
+    return demonstrations

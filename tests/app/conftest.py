@@ -10,7 +10,7 @@ import pytest
 from pvn.app.demo.flight_setup import random_field
 from pvn.app.demo.session import Session, SharedState
 from pvn.evaluation.pilots import load_pilot
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 LIMIT_S = 120.0
 """After this long a test gives up; far more than it takes on a busy machine."""

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -44,10 +43,8 @@ HEARD_S = 3.0
 
 @pytest.fixture(scope="module")
 def server():
-    before = torch.get_num_threads()
     with DemoServer(DemoConfig(port=0, field=3, visitors=2)) as server:
         yield server
-    torch.set_num_threads(before)
 
 
 class Guest:

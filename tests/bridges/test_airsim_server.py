@@ -13,7 +13,8 @@ from matplotlib.image import imread
 
 from pvn.bridges.airsim.images import SKY_DEPTH_M, segmentation_colour
 from pvn.geometry import Camera, project
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Landmark, Layout
 
 cosysairsim = pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvn.corpus.alignment import Alignment, AlignmentConfig, align, near_classes, sensible_words
+from pvn.corpus.alignment import Alignment, AlignmentConfig, align, near_classes
 from pvn.corpus.meadow.banks import Bank
+from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import PADDING, UNKNOWN, Vocabulary
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES

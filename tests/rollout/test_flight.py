@@ -10,9 +10,10 @@ import torch
 from pvn.rollout.flight import fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.trivial_pilots import Average, Stop
-from pvn.simulator.simulator import Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.layout import sample_layout
-from pvn.world.task import Demonstration, Task, sample_tour
+from pvn.world.routes import sample_tour
+from pvn.world.task import Demonstration, Task
 
 BLIND = SimulatorConfig(quality="none")
 DEMONSTRATIONS = [demonstration for seed in range(6) for demonstration in sample_tour(seed)]

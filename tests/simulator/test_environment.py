@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode
 
 import pvn  # noqa: F401  (importing it registers the environment)
 from pvn.simulator.environment import FieldVectorEnv
-from pvn.simulator.simulator import SimulatorConfig
-from pvn.world.task import sample_tour
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.routes import sample_tour
 
 DEMONSTRATIONS = sample_tour(1)
 TASKS = [demonstration.task for demonstration in DEMONSTRATIONS]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.quadcopter import (
     GRAVITY,
     QUATERNION,
@@ -20,7 +21,7 @@ from pvn.simulator.quadcopter import (
     move_body,
     rotate_to_world,
 )
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.layout import sample_layout
 
 BLIND = SimulatorConfig(quality="none")

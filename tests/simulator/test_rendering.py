@@ -10,6 +10,7 @@ import torch
 from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator.cameras import from_above, looking_at, take_pictures
 from pvn.simulator.compiling import kernel
+from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import (
     CLASS,
     FAR,
@@ -22,7 +23,7 @@ from pvn.simulator.rays import (
     frustum_distance,
 )
 from pvn.simulator.rendering import aim_landmark, measure_pixel
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
 from pvn.world.solids import bounding_sphere

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.simulator.simulator import Simulator, SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import Simulator
 from pvn.world.layout import Landmark, Layout, sample_layout
 
 LAYOUTS = [sample_layout(seed) for seed in range(3)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pvn.evaluation.pilots import load_pilot
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.viz.flight_record import fly_and_record
 
 

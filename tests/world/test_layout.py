@@ -9,8 +9,8 @@ import pytest
 
 from pvn.world.lani import read_layout, read_route, write_layout, write_route
 from pvn.world.layout import Landmark, Layout, sample_layout
-from pvn.world.routes import sample_route
-from pvn.world.task import Demonstration, Task, sample_tour
+from pvn.world.routes import sample_route, sample_tour
+from pvn.world.task import Demonstration, Task
 
 
 @pytest.mark.parametrize("seed", range(12))

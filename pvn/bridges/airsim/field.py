@@ -37,8 +37,8 @@ from pvn.bridges.airsim.frames import (
 from pvn.bridges.airsim.resampling import resample_image
 from pvn.bridges.airsim.wire_types import encode_quaternion, encode_vector, parse_pose
 from pvn.rollout.flight import FlightLog
+from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.simulator.quadcopter import SUBSTEP_SECONDS
-from pvn.simulator.simulator import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.world.layout import Layout
 
 TAKEOFF_TIMEOUT_S, CLIMB_TIMEOUT_S, CLIMB_SPEED = 20.0, 60.0, 2.0

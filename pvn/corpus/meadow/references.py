@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.meadow.guide_lines import FENCES, Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
@@ -254,3 +255,29 @@ def refer_to_all(
         elif manoeuvre.kind.startswith("lake"):
             texts["W"] = speaker.lake()
     return texts, any(reference.is_ambiguous for reference in references)
+
+
+_UNSPECIFIC = frozenset(
+    "a almost an and as back by colored down for from growing has have holds in is it its itself kinda lies like "
+    "looking looks lying made mid not object of off on one ones out over painted s see set shaped side sided sit "
+    "sitting sized standing than that thats the they thing things to together too up use very w was way with without "
+    "would you".split()
+)
+"""Words of references that say nothing about a thing."""
+
+
+def sensible_words(alignment: Alignment, banks: Sequence[Bank] | None = None) -> dict[str, tuple[str, ...]]:
+    """For each class, those of its aligned words that an author of the banks (the bundled ones) uses for it.
+
+    An author uses a word for a class if it is in one of the author's references and says something about the thing
+    ("of" and "thing" do not). A class without any such word is not understood.
+    """
+    called: dict[str, set[str | None]] = {name: set() for name in LANDMARK_NAMES}
+    for bank in bundled_banks() if banks is None else banks:
+        for name, references in bank.references.items():
+            words = {word for text in references for word in tokenise(text)} - _UNSPECIFIC
+            called[name] |= {alignment.vocabulary.term(word) for word in words}
+    return {
+        name: tuple(word for word in words if word in called[name])
+        for name, words in zip(LANDMARK_NAMES, alignment.words, strict=True)
+    }

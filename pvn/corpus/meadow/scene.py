@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pvn.geometry import wrap_radians
 from pvn.world.lakes import LAKE_CELLS
-from pvn.world.landmarks import solid_extent
 from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.shapes import solid_extent
 
 Points = npt.NDArray[np.float64]
 CELL = FIELD_SIZE / LAKE_CELLS

@@ -23,7 +23,7 @@ from pvn.corpus.segments import SPLITS
 from pvn.corpus.statistics import LANI
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
 

@@ -12,8 +12,8 @@ from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.tours import first_pose, fly_from
-from pvn.world.landmarks import solid_extent
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout, sample_layout
+from pvn.world.shapes import solid_extent
 
 NUM_FLIGHTS = 12
 

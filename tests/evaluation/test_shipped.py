@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from pvn.evaluation.systems import check_words, make_system
 
 import pvn
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.evaluation.flights import fingerprint, fly_split
-from pvn.evaluation.systems import check_words, make_system
 from pvn.learning.agent import load_agent
 from pvn.rollout.flight import fly, simulator_for
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 SUCCESS = (66.6, 81.7)
 """95% interval of PVN's success rate on these 100 flights, percent, when its weights were released: 74."""

@@ -35,7 +35,7 @@ from pvn.evaluation.path_distances import transport_cost, warping_cost
 from pvn.evaluation.summary import summarise
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.task import Task

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, check_different, check_predicts, make_system
 
 import pvn
 from pvn.corpus.alignment import align
@@ -14,7 +15,6 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.flights import fingerprint, fly_split, read_flights
-from pvn.evaluation.systems import CHANGED, TRAINED, average_pilot, check_different, check_predicts, make_system
 from pvn.geometry import overhead_homography
 from pvn.learning import presets
 from pvn.learning.agent import load_agent, shipped_agent
@@ -25,7 +25,7 @@ from pvn.model.pvn import IdealAct
 from pvn.model.visitation import GOAL, VisitationConfig, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.simulator import SimulatorConfig
+from pvn.simulator.interface import SimulatorConfig
 
 
 @pytest.fixture(scope="module")

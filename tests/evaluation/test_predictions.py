@@ -22,7 +22,7 @@ from pvn.evaluation.flights import AT_ONCE
 from pvn.evaluation.predictions import Predictions, fly_with_predictions, judge, paths_in_map
 from pvn.geometry import MapGrid
 from pvn.learning.agent import shipped_agent
-from pvn.learning.targets import target_distributions
+from pvn.learning.losses import target_distributions
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.report.prediction_quality import draw_judgement, print_bound
 from pvn.rollout.flight import fly, simulator_for

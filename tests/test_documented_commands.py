@@ -1,0 +1,103 @@
+"""Every command and every program of the first pages, run from top to bottom as a reader would."""
+
+import json
+import math
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import torch
+
+import pvn
+from pvn.cli import main
+from pvn.world.lani import write_layout, write_route
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / name
+    for name in ("README.md", "docs/commands.md", "docs/python.md", "docs/environment.md", "docs/metrics.md")
+]
+
+
+def blocks(page):
+    """What is to be run: lines of its shell blocks that call pvn, and its Python blocks, in order."""
+    for kind, text in re.findall(r"^```(bash|python)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        if kind == "python":
+            yield text
+        else:
+            lines = [line.split("#")[0].strip() for line in text.splitlines()]
+            assert all(line.startswith("pvn ") for line in lines if line), f"{page.name}: only pvn runs everywhere"
+            yield from filter(None, lines)
+
+
+def marked(page, number, block):
+    """Training is slow, and some of it needs a GPU."""
+    marks = [pytest.mark.slow] * block.startswith("pvn train ")
+    if "--device cuda" in block:
+        marks.append(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
+    title = block if block.startswith("pvn ") else f"program {number}"
+    return pytest.param(page, block, marks=marks, id=f"{page.name}: {title}")
+
+
+RUN = [marked(page, number, block) for page in PAGES for number, block in enumerate(blocks(page))]
+
+
+def write_lani(folder):
+    """LANI's files as drif has them, for one instruction."""
+    segment = pvn.sample_paragraph(3)[0]
+    (x, y, yaw), goal = segment.task.start, segment.demonstration.goal
+    for name in ("configs", "paths"):
+        (folder / name).mkdir(parents=True)
+    write_layout(segment.task.layout, folder / "configs" / "random_config_12.json")
+    write_route(segment.demonstration.path, folder / "paths" / "random_curve_12.json")
+    record = {
+        "id": 12, "instructions": [segment.task.instruction], "moves": ["F"], "start_rot": [90 - math.degrees(yaw)],
+        "start_x": [x + 225], "start_z": [y + 225], "end_x": [goal[0] + 225], "end_z": [goal[1] + 225],
+    }  # fmt: skip
+    (folder / "train_annotations_6000.json").write_text(json.dumps([record]))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """One folder for each page, in which LANI was unpacked."""
+    made = {page: tmp_path_factory.mktemp(page.stem) for page in PAGES}
+    for folder in made.values():
+        write_lani(folder / "LANI" / "configs")
+    return made
+
+
+def start_and_stop(command, folder):
+    """Start a server, fetch its page, and interrupt it as a person would."""
+    arguments = [sys.executable, "-m", "pvn.cli", *shlex.split(command)[1:]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as server:
+        try:
+            line = next(line for line in server.stdout if "http://" in line)
+            with urllib.request.urlopen(re.search(r"http://\S+", line)[0]) as page:
+                assert b"<html" in page.read()
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert "interrupted" in server.communicate(timeout=60)[1]
+
+
+def test_there_is_something_to_run_on_every_page():
+    counts = {page.name: sum(argument.values[0] == page for argument in RUN) for page in PAGES}
+    assert counts["README.md"] >= 6 and counts["commands.md"] >= 20 and counts["python.md"] >= 5, counts
+
+
+@pytest.mark.parametrize(("page", "block"), RUN)
+def test_it_runs_as_it_stands(page, block, folders, monkeypatch):
+    monkeypatch.chdir(folders[page])
+    if not block.startswith("pvn "):
+        exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
+    elif block.startswith("pvn demo"):
+        pytest.importorskip("viser", reason='needs the extra app: pip install ".[app]"')
+        start_and_stop(f"{block} --port 0", folders[page])
+    else:
+        if block.startswith("pvn train ") and not Path("corpus").exists():  # the slow tests alone were asked for
+            main(shlex.split("corpus make --size 500 --out corpus"))
+        main(shlex.split(block)[1:])
