@@ -68,9 +68,7 @@ def test_overrides_reach_the_training_and_are_written_down(tiny, run):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("agent", "options"), [("pvn", f"{STAGE1} {STAGE2}"), ("gsmn", IMITATION), ("chaplot", IMITATION)]
-)
+@pytest.mark.parametrize(("agent", "options"), [("pvn", f"{STAGE1} {STAGE2}"), ("gsmn", IMITATION)])
 def test_what_was_trained_resumes_flies_and_is_evaluated(agent, options, tiny, printed, refused):
     command = f"pvn train --agent {agent} --preset smoke --corpus tiny --out run --device cpu --min-count 1 {options}"
     assert "agent: run/agent.safetensors" in printed(command)
