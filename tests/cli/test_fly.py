@@ -46,7 +46,6 @@ def test_all_five_of_a_field_are_flown(undrawn, printed):
     assert all(f"picture: out/{name}" in text for name in pictures("out"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("agent", ["pvn", "gsmn", "chaplot", "oracle", "average", "pvn-ideal-act", "pvn-half-height"])
 def test_every_agent_of_the_package_flies(agent, undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --segment 2 --agent {agent} --quality fast")
