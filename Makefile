@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs_ready
 
-.PHONY: fly test setup check docs lock
+.PHONY: fly test quick setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly
@@ -13,6 +13,10 @@ fly: setup
 # Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way.
 test: setup check
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+# The first tier, to run while working: everything but the tests that take more than a few seconds each.
+quick: setup
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m 'not slow and not long'
 
 setup: $(READY)
 

@@ -1,7 +1,7 @@
 """The one table of systems: every agent, baseline and ablation that is trained, flown and compared with the paper.
 
 A learned system is a file of its own and a row here; an ablation is a row. Importing the table imports no networks, so
-the command line knows all names at once.
+the command line can list all names quickly.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class System:
 
     @property
     def is_learned(self) -> bool:
-        """Whether an agent flies, which reads its instruction."""
+        """Whether it is flown by an agent, which reads its instruction."""
         return self.agent_class is not None
 
     @property
@@ -165,7 +165,7 @@ _ROWS = (
         paper={"dev": PaperRow(38.87, 9.18, 6.69)},
     ),
     System(
-        # The instruction is not read (paper: no u), nor is the agent asked what it said.
+        # The instruction is not used (paper: no u), and neither are the losses about what it mentions.
         name="pvn-no-instruction",
         agent_class=_pvn,
         training="two stages",
@@ -218,7 +218,7 @@ TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is no
 
 
 def find_system(name: str) -> System:
-    """The system of a name; a ValueError tells the nearest one."""
+    """The system of a name; a ValueError names the nearest one."""
     if name in SYSTEMS:
         return SYSTEMS[name]
     near = difflib.get_close_matches(name, SYSTEMS, 1)

@@ -105,9 +105,8 @@ class Evaluate:
             stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments))
             with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
                 found = evaluate_pilot(
-                    pilot, segments, split=self.split, stem=stem, device=self.device,
-                    watch=lambda name, done, total, advance_to=advance_to: advance_to(done),
-                )  # fmt: skip
+                    pilot, segments, split=self.split, stem=stem, device=self.device, watch=advance_to
+                )
             evaluated.append(found)
             if self.bound:
                 bounds.append(self._evaluate_predictions(pilot, segments, stem.name))
@@ -132,16 +131,16 @@ class Evaluate:
         """Fly a PVN once more, evaluate its predictions, and write report and figure."""
         from pvn.cli.progress import progress_bar
         from pvn.evaluation.pilots import predicting_agent
-        from pvn.evaluation.predictions import fly_with_predictions, judge
+        from pvn.evaluation.predictions import evaluate_predictions, fly_with_predictions
         from pvn.learning.checkpoint import write_json
-        from pvn.report.prediction_quality import draw_judgement
+        from pvn.report.prediction_quality import draw_prediction_quality
 
         with progress_bar(f"{pilot.name} predicts", len(segments)) as advance_to:
             predictions = fly_with_predictions(segments, pilot, device=self.device, watch=advance_to)
-        judgement = judge(predictions, segments, predicting_agent(pilot).grid)
+        quality = evaluate_predictions(predictions, segments, predicting_agent(pilot).grid)
         environments = [segment.environment for segment in segments]
-        report = {"system": pilot.name, "split": self.split, **judgement.to_json(environments)}
+        report = {"system": pilot.name, "split": self.split, **quality.to_json(environments)}
         write_json(self.out / f"bound_{stem}.json", report)
         title = f"{pilot.name}, {len(segments):,} flights of split {self.split}"
-        draw_judgement(self.out / f"calibration_{stem}.png", judgement, title)
+        draw_prediction_quality(self.out / f"calibration_{stem}.png", quality, title)
         return report

@@ -218,7 +218,7 @@ class Reproduce:
         from pvn.evaluation.pilots import load_pilot
         from pvn.evaluation.summary import Summary
         from pvn.learning.checkpoint import read_json
-        from pvn.report.illustrations import illustrate_flights, illustrate_judgement, illustrate_results
+        from pvn.report.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
         from pvn.report.results_page import Provenance, StepTime, write_report
 
         folder, figures = self.folder, self.out / "figures"
@@ -235,7 +235,7 @@ class Reproduce:
                 illustrations += illustrate_flights(figures, segments, flights, pilot, device=self.device)
         report, figure = folder.prediction_files(*PREDICTING)
         if report.exists() and figure.exists():
-            illustrations.append(illustrate_judgement(figure, read_json(report)))
+            illustrations.append(illustrate_prediction_quality(figure, read_json(report)))
         provenance = Provenance(
             preset=self.preset,
             corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",

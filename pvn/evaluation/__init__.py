@@ -1,1 +1,1 @@
-"""How well: figures of speed and quality."""
+"""How well agents fly and how fast everything is: metrics, intervals, results, benchmarks."""

@@ -36,7 +36,7 @@ H200_FLOPS, H200_BYTES = 989e12, 4.8e12
 
 
 def _median_ms(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Milliseconds of one call, the median of some; on a GPU the mean of calls that follow each other."""
+    """Milliseconds of one call: the median of several on a CPU, the mean of several in a row on a GPU."""
     for _ in range(3 if device.type == "cuda" else 1):
         work()
     if device.type == "cuda":
@@ -56,10 +56,10 @@ def _median_ms(work: Callable[[], object], device: torch.device, repeats: int) -
 
 
 def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], object]:
-    """The work as a GPU does it in a recorded step, without waiting for the host; on a CPU the work itself."""
+    """The work as part of a recorded step, in which a GPU does not wait for the host; on a CPU the work itself."""
     if device.type != "cuda":
         return work
-    for _ in range(3):  # compiles, and makes what is made once
+    for _ in range(3):  # compiles, and allocates what is allocated once
         work()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
@@ -109,8 +109,8 @@ def _lesson(num_segments: int, config: Stage1Config, device: str) -> tuple[Visit
     return model.train(), shown
 
 
-def _least_seconds(module: nn.Module, *values: Tensor) -> dict[str, float]:
-    """What forward and backward of a network need at least on an H200, milliseconds: its arithmetic; its memory.
+def _lower_bounds(module: nn.Module, *values: Tensor) -> dict[str, float]:
+    """Lower bounds for forward and backward of a network on an H200, milliseconds: by arithmetic, and by memory.
 
     Memory: forward, each convolution reads what goes in and writes what comes out; backward, it reads both again, the
     gradient in place of the latter, and writes the gradient of the former. All in bf16, and nothing else, as if norms
@@ -133,7 +133,7 @@ def _least_seconds(module: nn.Module, *values: Tensor) -> dict[str, float]:
 
 
 def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) -> dict[str, Any]:
-    """Milliseconds of one step of stage 1, of its parts forward and backward, and the least an H200 needs for them."""
+    """Milliseconds of one step of stage 1, of its parts forward and backward, and lower bounds for an H200."""
     config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=32)
     model, shown = _lesson(num_segments if device == "cuda" else 40, config, device)
     repeats, to = (repeats if device == "cuda" else 3), torch.device(device)
@@ -161,7 +161,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
             limits.predictions, model.places, model.config.leak, empty.value, empty.is_known,
         )[0]  # fmt: skip
 
-    def there_and_back(forward: Callable[[], Tensor]) -> None:
+    def forward_and_backward(forward: Callable[[], Tensor]) -> None:
         with precision(to):
             result = forward()
         torch.autograd.backward(result, torch.ones_like(result))
@@ -169,9 +169,9 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     step = functools.partial(stage1_step, model, optimizer, shown, config)
     works: dict[str, Callable[[], object]] = {
         "rendering": lambda: take_batch(shown, selection),
-        "encoder": lambda: there_and_back(lambda: model.resnet(image)),
-        "projection": lambda: there_and_back(project),
-        "lingunet": lambda: there_and_back(lambda: model.lingunet(maps, embedding)),
+        "encoder": lambda: forward_and_backward(lambda: model.resnet(image)),
+        "projection": lambda: forward_and_backward(project),
+        "lingunet": lambda: forward_and_backward(lambda: model.lingunet(maps, embedding)),
     }
     report: dict[str, Any] = {"frames": limits.frames, "flights": limits.flights, "predictions": limits.predictions}
     with own_stream() if device == "cuda" else nullcontext():
@@ -184,8 +184,8 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
         report["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30
         with precision(to):
             report["least_ms"] = {
-                "encoder": _least_seconds(model.resnet, image),
-                "lingunet": _least_seconds(model.lingunet, maps, embedding),
+                "encoder": _lower_bounds(model.resnet, image),
+                "lingunet": _lower_bounds(model.lingunet, maps, embedding),
             }
     return report
 

@@ -1,23 +1,23 @@
-"""The paper's theorem 5.1 as a diagnostic: what it promises of each flight, and what the flight was worth.
+"""The paper's theorem 5.1 as a diagnostic: its bound for each flight, and what the flight lost.
 
 The theorem: if KL(d* || d) <= epsilon for the predicted distribution d and the oracle's d*, then a policy whose own
 distribution d_pi has KL(d || d_pi) <= eta loses at most V* - V_pi <= H (R_max + alpha) (sqrt(2 epsilon) + sqrt(2 eta)).
 As it is used here, with what the paper leaves open:
 
-- A start state s is a segment's. Pilot and simulator know no chance, so one flight is all that the policy does from s.
+- A start state s is a segment's. Pilot and simulator are deterministic, so the policy does one flight from s.
 - The small state space is the map's cells. A place is mapped to them as the paper spreads a path: by a Gaussian of
-  sigma_cells; and, with chance FLOOR, to any cell at all. Without the latter eta would be infinite for every flight:
-  softmax gives mass to all cells, a flight does not go to all.
+  sigma_cells; and, with probability FLOOR, to any cell at all. Without the latter eta would be infinite for every
+  flight: softmax gives mass to all cells, and no flight visits them all.
 - d*: of the demonstrated path, which the oracle policy follows; d_pi: of the flown path. Both are taken evenly along
-  the path, not in time: demonstrations have no clock, and stage 1 is taught so.
-- epsilon and eta are the divergences themselves, the least for which the theorem's conditions hold.
+  the path, not in time: demonstrations have no times, and stage 1 is trained so.
+- epsilon and eta are the divergences themselves, the smallest for which the theorem's conditions hold.
 - The theorem is applied twice: to the trajectory distribution, and to the goal distribution, which is the visitation
   distribution of the state in which a flight ends.
 - Reward of a cell: 1 if its centre is within 5 m of the demonstrated path (trajectory), of the goal (goal), else 0. So
   R_max = 1. Reward of a place: the mean of its cells', so that alpha = 0.
 - Values are given by step, V / H = sum of d R; H multiplies gap and bound alike. So a gap is at most 1, and a bound
   of 1 or more says nothing.
-- d is one distribution, but PVN predicts again and again: the first prediction and the last are both judged.
+- d is one distribution, but PVN predicts repeatedly: the first prediction and the last are both evaluated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pvn.learning.losses import target_distributions
 from pvn.world.task import SUCCESS_M
 
 FLOOR = 1e-3
-"""Chance with which a place is mapped to any cell at all."""
+"""Probability with which a place is mapped to any cell at all."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 Values = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ class Bounds:
     gap: Values
     """Oracle's value less the flight's; below 0 where the flight was worth more."""
     worst_gap: Values
-    """The greatest gap that any reward from 0 to 1 could give: half the sum of |oracle - flown|."""
+    """The largest gap that any reward from 0 to 1 could give: half the sum of |oracle - flown|."""
 
     def __len__(self) -> int:
         return len(self.gap)
@@ -68,7 +68,7 @@ class Bounds:
 
     @property
     def ratio(self) -> Values:
-        """(B,): gap over bound, how much of what the theorem allows came about; 0 where the bound is 0."""
+        """(B,): gap over bound, the share of the allowed loss that was lost; 0 where the bound is 0."""
         return np.divide(self.gap, self.bound, out=np.zeros_like(self.gap), where=self.bound > 0)
 
     def to_json(self, environments: Sequence[int]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def joined_bounds(parts: Sequence[Bounds]) -> Bounds:
 def visited(path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: float, floor: float = FLOOR) -> Tensor:
     """Distributions (B, 2, S, S) float64, trajectory and goal, of paths (B, P, 2), map frame; num_points (B,) count.
 
-    What lies off the map is taken to its rim.
+    Points off the map are moved to its edge.
     """
     reach = (grid.size - 1) / 2 * grid.cell
     spread = target_distributions(path_map.double().clamp(-reach, reach), num_points, grid, sigma_cells)

@@ -1,10 +1,10 @@
-"""Does the goal distribution mean what it says: is the goal in the likeliest p of its mass p of the time?
+"""Calibration of the goal distribution: is the goal in the likeliest p of its mass p of the time?
 
 Cells are ordered by probability. The goal's place in that order is the range of mass from `above`, of all cells
 likelier than the goal's, to `level`, of all cells at least as likely: its credible level. Cells are coarse, and the
 likeliest may have half of all mass; so the likeliest share p takes in a part of the cells at its rim, and a goal in
 one of them counts for that part. Goals drawn from the distributions themselves are then covered p of the time for
-every p, and not only nearly.
+every p, exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHARES: npt.NDArray[np.float64] = np.linspace(0.0, 1.0, 101)
 
 @dataclass(frozen=True)
 class CredibleLevels:
-    """Where N goals are in the order of their distributions' cells."""
+    """Where N goals rank among the cells of their distributions."""
 
     above: npt.NDArray[np.float64]
     """(N,): mass of the cells likelier than the goal's."""
@@ -38,15 +38,15 @@ class CredibleLevels:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far N goal distributions can be taken at their word."""
+    """How well calibrated N goal distributions are."""
 
     coverage: npt.NDArray[np.float64]
     """(101,): share of the goals within the likeliest 0, 1, ... 100% of mass; the reliability curve."""
     error: float
     """Expected calibration error: |coverage - p|, mean over p from 0 to 1. 0 is best, 0.5 worst."""
     overconfidence: float
-    """p - coverage, mean over p: above 0 where goals lie further out than the distributions say, below 0 where
-    the distributions are wider than they need be."""
+    """p - coverage, mean over p: above 0 where goals lie further out than the distributions predict, below 0
+    where the distributions are wider than necessary."""
     median_level: float
     """Of the goals' credible levels."""
 
@@ -81,7 +81,7 @@ def credible_levels(probability: Tensor, goal_map: Tensor, grid: MapGrid) -> Cre
 def calibration(levels: CredibleLevels) -> Calibration:
     """The reliability curve of N goals and its distance from the diagonal."""
     if len(levels) == 0:
-        raise ValueError("goals: got none, expected at least one to give a figure of")
+        raise ValueError("goals: got none, expected at least one")
     above, level = levels.above[:, None], levels.level[:, None]
     own = np.maximum(level - above, 1e-12)
     coverage = np.clip((SHARES - above) / own, 0.0, 1.0).mean(axis=0)
@@ -97,6 +97,6 @@ def calibration(levels: CredibleLevels) -> Calibration:
 def spread_goals(spread: Tensor, grid: MapGrid, generator: torch.Generator) -> Tensor:
     """A place (N, 2), map frame, drawn from each of the distributions (N, S, S) that goals are spread to in training.
 
-    A network that has learned all it was told is calibrated for these, and a little too wide for the goals.
+    A network that has learned its targets perfectly is calibrated for these, and a little too wide for the goals.
     """
     return grid.places()[torch.multinomial(spread.flatten(1), 1, generator=generator)[:, 0]]

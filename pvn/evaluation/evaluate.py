@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
@@ -115,32 +116,32 @@ def evaluate_pilot(
     split: Split,
     stem: Path | None = None,
     device: str = "cpu",
-    watch: OnFlights = lambda name, done, total: None,
+    watch: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
     """Fly the segments and score the flights.
 
     stem: path of the files, without the ending, to which flights (.safetensors, as they are flown; those that are there
-    already are not flown again) and summary (.json) are written; None keeps nothing on disk.
+    already are not flown again) and summary (.json) are written; None keeps nothing on disk. watch: called with the
+    number of flights that are done.
     """
     check_words(pilot, segments)
-    flights = fly_split(
-        segments,
-        pilot,
-        None if stem is None else stem.with_name(f"{stem.name}.safetensors"),
-        device=device,
-        watch=lambda done: watch(pilot.name, done, len(segments)),
-    )
+    path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
+    flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
     summary = summarise(pilot.name, split, metrics, segments)
     if stem is not None:
-        with replacing(stem.with_name(f"{stem.name}.json")) as partial:
-            partial.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
+        with replacing(stem.with_name(f"{stem.name}.json")) as temporary:
+            temporary.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
     return Evaluated(pilot, flights, metrics, summary)
 
 
 def result_stem(out: Path, pilot: str, split: Split, limit: int | None, num_segments: int) -> Path:
     """Path of a pilot's results, without the ending; a limit is part of it, so that results are not mixed."""
     return out / (f"{pilot}_{split}" + ("" if limit is None else f"_{num_segments}"))
+
+
+def _report_progress(watch: OnFlights, name: str, total: int, done: int) -> None:
+    watch(name, done, total)
 
 
 def evaluate(
@@ -168,6 +169,7 @@ def evaluate(
     summaries = []
     for pilot in pilots:
         stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments))
-        found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=watch)
+        on_flight = partial(_report_progress, watch, pilot.name, len(segments))
+        found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=on_flight)
         summaries.append(found.summary)
     return summaries

@@ -1,4 +1,4 @@
-"""Flights of a system over a split, flown many at once and kept, so that any figure can be computed again."""
+"""Flights of a pilot over a split, flown in batches and kept, so that any metric can be computed again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 
-AT_ONCE = {"cpu": 1, "cuda": 1024}
-"""Flights in one batch, by device. A batch flies until its last flight has stopped, so half of its work is for flights
-that have; on a CPU nothing makes up for that."""
-SAVED_AT_ONCE = {"cpu": 16, "cuda": 1024}
-"""Flights between two savings, by device."""
+FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
+"""By device. A batch flies until its last flight has stopped, so half of its work is for flights that have stopped
+already; on a CPU nothing makes up for that."""
+FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
+"""Flights that are flown before they are saved, by device."""
 
 
 @dataclass(frozen=True)
 class Flights:
-    """N flights as they were flown, end to end, on the host."""
+    """N flights, stored end to end, on the host."""
 
     pose_world: Tensor
     """Poses (P, 6) float32, field frame, before each step and after the last."""
@@ -37,7 +37,7 @@ class Flights:
     num_steps: Tensor
     """(N,) int64; a flight has one pose more."""
     has_stopped: Tensor
-    """(N,) bool: whether the policy itself said stop."""
+    """(N,) bool: whether the policy stopped by itself, before the horizon."""
 
     def __len__(self) -> int:
         return len(self.num_steps)
@@ -58,7 +58,7 @@ def joined(parts: Sequence[Flights]) -> Flights:
 
 
 def flights_of(log: FlightLog) -> Flights:
-    """The flights of a log, without what it repeats after their ends."""
+    """The flights of a log, without the padding after their ends."""
     steps = log.num_steps.cpu()
     pose, action = log.pose_world.float().cpu(), log.action.float().cpu()
     return Flights(
@@ -71,7 +71,7 @@ def flights_of(log: FlightLog) -> Flights:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch runs in one thread here: two are no faster for a flight, and they spin while others need the cores."""
+    """A context in which torch uses one thread: two are no faster for a flight, and a waiting one keeps a core busy."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -131,9 +131,9 @@ def fly_split(
     done = sum(map(len, parts))
     watch(done)
     while done < len(segments):
-        until = min(done + SAVED_AT_ONCE[device], len(segments))
-        for begin in range(done, until, AT_ONCE[device]):
-            end = min(begin + AT_ONCE[device], until)
+        until = min(done + FLIGHTS_PER_SAVE[device], len(segments))
+        for begin in range(done, until, FLIGHTS_PER_BATCH[device]):
+            end = min(begin + FLIGHTS_PER_BATCH[device], until)
             parts.append(fly_segments(segments[begin:end], pilot, device))
             watch(end)
         together = joined(parts)

@@ -1,4 +1,4 @@
-"""Figures with 95% intervals: percentile bootstrap over flights, or over whole environments where they are given.
+"""Estimates with 95% intervals: percentile bootstrap over flights, or over whole environments where they are given.
 
 Flights of one environment share a field and a paragraph and are not independent; resampling environments whole keeps
 what they share (Davison and Hinkley 1997, section 3.8). The same seed gives the same numbers to the bit.
@@ -15,12 +15,12 @@ import numpy.typing as npt
 from pvn.evaluation.resampling import resampled_medians, resampled_sums
 
 CHUNK = 500
-"""Resamples drawn at once; bounds the memory."""
+"""Resamples drawn in one piece; limits the memory."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and its 95% interval."""
+    """A value and its 95% interval."""
 
     value: float
     low: float
@@ -37,7 +37,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Bootstrap:
-    """How intervals are drawn."""
+    """How intervals are estimated."""
 
     num_resamples: int = 10_000
     seed: int = 0
@@ -54,7 +54,7 @@ class Bootstrap:
 def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArray[np.int64], int]:
     """Which unit (B,) each flight belongs to, and how many units there are; without clusters each is its own."""
     if num_flights == 0:
-        raise ValueError("flights: got none, expected at least one to give a figure of")
+        raise ValueError("flights: got none, expected at least one")
     if clusters is None:
         return np.arange(num_flights), num_flights
     labels = np.asarray(clusters)
@@ -71,7 +71,7 @@ def _draws(num_units: int, bootstrap: Bootstrap) -> Iterator[npt.NDArray[np.int6
         yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
 
 
-def _figure(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
+def _estimate(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
     outside = (1 - bootstrap.coverage) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside]).tolist()
     return Estimate(float(value), low, high)
@@ -105,7 +105,7 @@ def bootstrap_ratios(
 
     resampled = divide(totals)  # (resamples, K)
     values = divide(sums.sum(axis=0))
-    return [_figure(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
+    return [_estimate(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
 
 
 def bootstrap_ratio(
@@ -139,7 +139,7 @@ def bootstrap_median(
     by_unit = np.argsort(unit, kind="stable")
     first = np.concatenate([[0], np.bincount(unit, minlength=num_units).cumsum()])
     medians = [resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in _draws(num_units, bootstrap)]
-    return _figure(float(np.median(array)), np.concatenate(medians), bootstrap)
+    return _estimate(float(np.median(array)), np.concatenate(medians), bootstrap)
 
 
 def bootstrap_difference(

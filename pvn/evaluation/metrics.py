@@ -1,4 +1,4 @@
-"""What a flight is worth: figures for each flight, from where it went and where it should have gone.
+"""Metrics of flights, from the flown and the demonstrated paths.
 
 Paths are compared in metres, in the field frame, from above. docs/metrics.md has the definitions and their sources.
 """
@@ -36,14 +36,14 @@ ALTITUDE = SimulatorConfig().altitude
 
 @dataclass(frozen=True, eq=False)
 class FlightMetrics:
-    """Figures of B flights; every field is an array (B,)."""
+    """Metrics of B flights; every field is an array (B,)."""
 
     has_stopped: Booleans
-    """Whether the policy itself said stop."""
+    """Whether the policy stopped by itself, before the horizon."""
     is_success: Booleans
-    """It did, and ended within 5 m of the goal (SR)."""
+    """It did, within 5 m of the goal (SR)."""
     is_loose_success: Booleans
-    """It ended within 5 m of the goal, whoever ended it."""
+    """It ended within 5 m of the goal, by itself or at the horizon."""
     is_oracle_success: Booleans
     """It was within 5 m of the goal at some time (OSR)."""
     stop_distance: Points
@@ -63,7 +63,7 @@ class FlightMetrics:
     num_collisions: npt.NDArray[np.int64]
     """How often it flew into a landmark."""
     num_steps: npt.NDArray[np.int64]
-    """Steps; the one that said stop counts."""
+    """Steps, the one in which it stopped included."""
     distance_flown: Points
     """Metres along the ground."""
 
@@ -71,7 +71,7 @@ class FlightMetrics:
         return len(self.is_success)
 
     def select(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> FlightMetrics:
-        """The chosen flights' figures; `chosen` is a mask (B,) or indices."""
+        """Metrics of the chosen flights; `chosen` is a mask (B,) or indices."""
         return FlightMetrics(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def success_by_radius(self, radii: Sequence[float] = RADII) -> Booleans:
@@ -111,7 +111,7 @@ def normalised_dtw(flown: Points, demonstrated: Points, radius: float = SUCCESS_
 
 
 def coverage_weighted_length(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
-    """How well a flight (P, 2) covers the demonstrated path (Q, 2), and how fitting its length is for that (CLS)."""
+    """How well a flight (P, 2) covers the demonstrated path (Q, 2), weighted by how well its length fits (CLS)."""
     coverage = float(np.exp(-nearest_distances(resample(demonstrated), resample(flown)) / radius).mean())
     expected = coverage * path_length(demonstrated)
     off = abs(expected - path_length(flown))
@@ -178,8 +178,8 @@ def measure_flights(
     """Metrics of B flights.
 
     paths: positions (T_i + 1, 2) before each step and after the last, field frame, metres; has_stopped: whether (B,)
-    the policy said stop; demonstrations: what they should have flown. A drone at `altitude`, metres, hits only what is
-    taller.
+    the policy stopped by itself; demonstrations: what they should have flown. A drone at `altitude`, metres, hits only
+    what is taller.
     """
     stopped = np.asarray(has_stopped, bool)
     _check(paths, stopped, demonstrations)

@@ -1,4 +1,4 @@
-"""How the oracle flies LANI-like segments, beside the paper's figures: `pvn bench oracle`."""
+"""How the oracle flies LANI-like segments, beside the paper's numbers: `pvn bench oracle`."""
 
 from __future__ import annotations
 

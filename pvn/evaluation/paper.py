@@ -50,7 +50,7 @@ class Ordering:
 
 
 def _verdict(better: Group, worse: Group) -> Verdict:
-    if min(better.environments, worse.environments) < 2:  # an interval from one field has no width and says nothing
+    if min(better.environments, worse.environments) < 2:  # an interval from one field has no width
         return "too close to tell"
     if better.sr.low > worse.sr.high:
         return "holds"

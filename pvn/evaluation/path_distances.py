@@ -10,7 +10,7 @@ import numpy as np
 
 @numba.njit(cache=True)
 def warping_cost(points, others):
-    """The least sum of distances over all warpings of points (N, 2) onto others (M, 2), metres.
+    """The smallest sum of distances over all warpings of points (N, 2) onto others (M, 2), metres.
 
     A warping pairs first with first and last with last, and moves on by one in either sequence or in both.
     """
@@ -41,7 +41,7 @@ def nearest_distances(points, others):
 
 @numba.njit(cache=True)
 def transport_cost(points, others):
-    """The least mean distance over all ways to pair points (N, 2) with others (N, 2) one to one, metres.
+    """The smallest mean distance over all ways to pair points (N, 2) with others (N, 2) one to one, metres.
 
     With equal masses on both sides an optimal transport is such a pairing (Birkhoff), so this is the exact earth
     mover's distance. The pairing is grown one point at a time along shortest augmenting paths, with prices that

@@ -133,7 +133,7 @@ PEERS: dict[str, tuple[str, Callable[[Layout], Render]]] = {
     "mujoco_one_sample": ("mujoco", lambda layout: mujoco_renderer(layout, 1)),
     "pybullet": ("pybullet", pybullet_renderer),
 }
-"""For each figure, the module it needs and how to make its renderer."""
+"""By name in the report: the module it needs, and what makes its renderer."""
 
 
 def working_peers(layout: Layout) -> tuple[dict[str, Render], dict[str, str]]:
@@ -146,7 +146,7 @@ def working_peers(layout: Layout) -> tuple[dict[str, Render], dict[str, str]]:
             with silenced():
                 renderers[name] = make(layout)
                 renderers[name]((25.0, 25.0, 5.0), 0.0)
-        except Exception as error:  # a peer that cannot draw here must not cost us our own figures
+        except Exception as error:  # a peer that cannot render here must not prevent our own measurements
             failures[name] = f"{type(error).__name__}: {error}"
     return renderers, failures
 

@@ -28,7 +28,7 @@ MAX_UNKNOWN = 0.2
 
 @dataclass(frozen=True)
 class Pilot:
-    """Who flies: an agent, the oracle, or a trivial pilot."""
+    """An agent, the oracle or a trivial pilot, ready to fly."""
 
     name: str
     """Under which results are reported and stored."""
@@ -42,7 +42,7 @@ class Pilot:
     """Changes with whatever changes its flights."""
 
     def policy_for(self, demonstrations: Iterable[Demonstration] = ()) -> Policy:
-        """The policy for flights over demonstrations, which only the oracle looks at."""
+        """The policy for flights over demonstrations, which only the oracle uses."""
         return Oracle(demonstrations) if self.policy is None else self.policy
 
 
@@ -66,8 +66,8 @@ def _weights(name: str, runs: Path | None) -> Path:
         return own
     shipped = shipped_weights(name)
     if shipped is None:
-        looked = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
-        raise FileNotFoundError(f"{name}: no weights in {looked}; train it with `pvn train --agent {name}`")
+        searched = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
+        raise FileNotFoundError(f"{name}: no weights in {searched}; train it with `pvn train --agent {name}`")
     if runs is not None and not any(runs.glob("*/agent.safetensors")):
         raise ValueError(
             f"runs: got {runs}, which holds no runs, expected a folder for each, such as {own}; write it with "
@@ -123,8 +123,8 @@ def load_pilot(
 ) -> Pilot:
     """The pilot of a system, or of an agent's file (.safetensors), which is called by its folder.
 
-    runs: a folder of training runs whose agents fly in place of the package's. training: segments whose mean AVERAGE
-    flies. changes: to its flights, beside those of the system itself.
+    runs: a folder of training runs whose agents fly in place of the package's. training: segments by whose
+    mean AVERAGE flies. changes: to its flights, beside those of the system itself.
     """
     if name.endswith(".safetensors"):
         folder = Path(name).resolve().parent.name

@@ -1,4 +1,4 @@
-"""What PVN predicted in its flights, at the start and at the end of each, and what those predictions were worth."""
+"""PVN's predictions at the start and at the end of its flights, and their quality: bounds and calibration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
-from pvn.evaluation.flights import AT_ONCE, Flights, flights_of, joined, one_thread
+from pvn.evaluation.flights import FLIGHTS_PER_BATCH, Flights, flights_of, joined, one_thread
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, to_map
@@ -23,18 +23,18 @@ from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import STOP, Observation
 
-WHEN = ("first", "last")
-"""Which prediction of a flight."""
+FIRST_AND_LAST = ("first", "last")
+"""The predictions of a flight that are kept and evaluated."""
 DISTRIBUTIONS = {"trajectory": TRAJECTORY, "goal": GOAL}
-JUDGED_AT_ONCE = 64
-"""Flights; bounds the memory."""
+FLIGHTS_PER_CHUNK = 64
+"""Flights whose predictions are evaluated in one piece; limits the memory."""
 SIGMA_CELLS = LossConfig().sigma_cells
 """Width of the Gaussians around a path's points, as in training."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """N flights and what was predicted in them, on the host; maps are in the frames of the flights' start poses."""
+    """N flights and the predictions made in them, on the host; maps are in the frames of the flights' start poses."""
 
     flights: Flights
     first: Tensor
@@ -46,7 +46,7 @@ class Predictions:
         return len(self.first)
 
 
-class _Keeper:
+class _FirstAndLast:
     """Watches a batch of flights and keeps the first and the last prediction of each."""
 
     first: Tensor
@@ -59,14 +59,14 @@ class _Keeper:
         if step == 0:
             self.first = self.last = predicted
             self.is_flying = torch.ones(len(predicted), dtype=torch.bool, device=predicted.device)
-        # A flight that has ended hovers and goes on predicting while others fly; that is no part of it.
+        # After its end a flight hovers, and predictions continue while others fly; those are no part of it.
         self.last = torch.where(self.is_flying[:, None, None, None], predicted, self.last)
         self.is_flying = self.is_flying & (action[:, STOP] <= 0.5)
 
 
 def _fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Predictions:
     tasks = [segment.task for segment in segments]
-    keeper = _Keeper()
+    keeper = _FirstAndLast()
     with one_thread():
         log = fly(
             simulator_for(tasks, device=device, config=pilot.config), tasks, predicting_agent(pilot), watch=keeper
@@ -81,10 +81,10 @@ def fly_with_predictions(
     device: str = "cpu",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Predictions:
-    """Fly all segments, some at once, and keep what was predicted, 64 KiB a flight. watch(done): how far it is."""
+    """Fly all segments, in batches, and keep the predictions, 64 KiB a flight. watch(done): called after each batch."""
     parts: list[Predictions] = []
-    for begin in range(0, len(segments), AT_ONCE[device]):
-        parts.append(_fly_segments(segments[begin : begin + AT_ONCE[device]], pilot, device))
+    for begin in range(0, len(segments), FLIGHTS_PER_BATCH[device]):
+        parts.append(_fly_segments(segments[begin : begin + FLIGHTS_PER_BATCH[device]], pilot, device))
         watch(sum(map(len, parts)))
     return Predictions(
         joined([part.flights for part in parts]),
@@ -94,8 +94,8 @@ def fly_with_predictions(
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the predictions in N flights were worth."""
+class PredictionQuality:
+    """How good the predictions in N flights were."""
 
     bounds: Mapping[tuple[str, str], Bounds]
     """By prediction (first, last) and distribution (trajectory, goal)."""
@@ -116,7 +116,7 @@ class Judgement:
                     "calibration": self.calibration[when].to_json(),
                     "spread_calibration": self.spread_calibration[when].to_json(),
                 }
-                for when in WHEN
+                for when in FIRST_AND_LAST
             },
         }
 
@@ -124,7 +124,7 @@ class Judgement:
 def paths_in_map(paths: Sequence[np.ndarray], origin: Tensor) -> tuple[Tensor, Tensor]:
     """Points (B, P, 2) float64 evenly along paths (T, 2), field frame, in the map frames of poses (B, 3).
 
-    The end is repeated behind each; with them, how many (B,) are each path's own.
+    Each is padded with its end; the second result is how many (B,) points are not padding.
     """
     even = [torch.from_numpy(resample(np.asarray(path, np.float64))) for path in paths]
     longest = max(map(len, even))
@@ -132,16 +132,16 @@ def paths_in_map(paths: Sequence[np.ndarray], origin: Tensor) -> tuple[Tensor, T
     return to_map(table, origin.double()), torch.tensor([len(path) for path in even])
 
 
-def judge(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) -> Judgement:
+def evaluate_predictions(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) -> PredictionQuality:
     """Bounds and calibration of the predictions in N flights over N segments."""
     if len(predictions) != len(segments):
         raise ValueError(f"flights: got {len(predictions)} and {len(segments)} segments, expected one flight for each")
     flown_paths = predictions.flights.paths()
-    parts: dict[tuple[str, str], list[Bounds]] = {(when, name): [] for when in WHEN for name in DISTRIBUTIONS}
+    parts: dict[tuple[str, str], list[Bounds]] = {(when, name): [] for when in FIRST_AND_LAST for name in DISTRIBUTIONS}
     goals, spread = [], []
     generator = torch.Generator().manual_seed(0)
-    for begin in range(0, len(segments), JUDGED_AT_ONCE):
-        rows = slice(begin, begin + JUDGED_AT_ONCE)
+    for begin in range(0, len(segments), FLIGHTS_PER_CHUNK):
+        rows = slice(begin, begin + FLIGHTS_PER_CHUNK)
         shown = [segment.demonstration for segment in segments[rows]]
         origin = torch.tensor([demonstration.task.start for demonstration in shown], dtype=torch.float64)
         path, num_points = paths_in_map([demonstration.path for demonstration in shown], origin)
@@ -158,10 +158,10 @@ def judge(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) 
     def calibrated(points_map: Tensor) -> dict[str, Calibration]:
         return {
             when: calibration(credible_levels(getattr(predictions, when)[:, GOAL].exp(), points_map, grid))
-            for when in WHEN
+            for when in FIRST_AND_LAST
         }
 
-    return Judgement(
+    return PredictionQuality(
         bounds={key: joined_bounds(found) for key, found in parts.items()},
         calibration=calibrated(torch.cat(goals)),
         spread_calibration=calibrated(torch.cat(spread)),

@@ -58,7 +58,7 @@ def _simulator(layouts: list[Layout], batch: int, device: str, quality: Quality)
 
 
 def _rate(work: Callable[[], object], batch: int, seconds: float, device: str, repeats: int | None = None) -> float:
-    """Items a second: `work` does `batch` of them, again and again for at least `seconds`.
+    """Items a second: `work` does `batch` of them and is repeated for at least `seconds`.
 
     A GPU is waited for after every `repeats` calls, ten by default: it works while the next launches are prepared, as
     in a training loop that does not wait for each step.
@@ -98,9 +98,9 @@ def _growth(
 
 
 def peak_memory_mb() -> float:
-    """Most memory this process has held, MB."""
+    """Peak memory of this process, MB."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what the parent held when it started us
+    if status.exists():  # getrusage would count the parent's memory, too
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return float(line.split()[1]) / 1e3
     import resource  # not on Windows
@@ -158,7 +158,7 @@ def _measure_cuda(layouts: list[Layout], max_batch: int, seconds: float, advance
 
 
 def measure_simulator(max_batch: int, seconds: float) -> dict[str, Any]:
-    """All figures, as one JSON-ready object; progress goes to standard error."""
+    """All measurements, as one JSON-ready object; progress goes to standard error."""
     if max_batch < 1:
         raise ValueError(f"max_batch: got {max_batch}, expected at least 1")
     if not 0 < seconds < math.inf:

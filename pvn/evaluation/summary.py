@@ -20,15 +20,15 @@ WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-
 
 @dataclass(frozen=True)
 class Group:
-    """Figures of some flights; rates are percentages, scores 0 to 1, distances metres."""
+    """Mean metrics of a group of flights; rates are percentages, scores 0 to 1, distances metres."""
 
     flights: int
     environments: int
-    """In how many fields; an interval from one field has no width and says nothing."""
+    """In how many fields; an interval from one field has no width and is meaningless."""
     sr: Estimate
-    """Flights that stopped of themselves within 5 m of the goal, percent."""
+    """Flights that stopped by themselves within 5 m of the goal, percent."""
     loose_sr: Estimate
-    """Flights that ended within 5 m of the goal, whoever ended them, percent."""
+    """Flights that ended within 5 m of the goal, by themselves or at the horizon, percent."""
     osr: Estimate
     """Flights that were within 5 m of the goal at some time, percent."""
     mean_distance: Estimate
@@ -51,15 +51,15 @@ class Group:
     """Success rate by radius of the goal (metres), percent."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field by name; figures as {value, low, high}, the curve as a list of them with their radii."""
-        figures = {
+        """Every field by name; estimates as {value, low, high}, the curve as a list of them with their radii."""
+        estimates = {
             field.name: value.to_json() if isinstance(value, Estimate) else value
             for field in fields(self)
             if field.name != "success_by_radius"
             for value in [getattr(self, field.name)]
         }
-        curve = [{"radius": radius, **figure.to_json()} for radius, figure in self.success_by_radius.items()]
-        return figures | {"success_by_radius": curve}
+        curve = [{"radius": radius, **estimate.to_json()} for radius, estimate in self.success_by_radius.items()]
+        return estimates | {"success_by_radius": curve}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Group:
@@ -93,7 +93,7 @@ class Summary:
     """By number of words in the instruction."""
 
     def to_json(self) -> dict[str, Any]:
-        """The overall figures at the top, the groups below them by name."""
+        """The overall results at the top, the groups below them by name."""
         return {
             "system": self.system,
             "split": self.split,
@@ -125,7 +125,7 @@ class Summary:
 def summarise_group(
     metrics: FlightMetrics, environments: npt.NDArray[np.int64], bootstrap: Bootstrap = Bootstrap()
 ) -> Group:
-    """Figures of B flights, with intervals over the environments (B,) they are in."""
+    """Mean metrics of B flights, with intervals over the environments (B,) they are in."""
     percents = {
         "sr": metrics.is_success, "loose_sr": metrics.is_loose_success, "osr": metrics.is_oracle_success,
     }  # fmt: skip
@@ -137,7 +137,7 @@ def summarise_group(
     curve = metrics.success_by_radius()
     collisions = np.stack([metrics.num_collisions, metrics.distance_flown / 100], axis=1)
     averaged = np.column_stack([*percents.values(), *means.values(), curve])
-    figures = iter(
+    estimates = iter(
         bootstrap_ratios(
             np.column_stack([averaged, collisions[:, 0]]),
             np.column_stack([np.ones_like(averaged), collisions[:, 1]]),
@@ -145,13 +145,13 @@ def summarise_group(
             bootstrap,
         )
     )
-    named = {name: next(figures) * 100 for name in percents} | {name: next(figures) for name in means}
+    named = {name: next(estimates) * 100 for name in percents} | {name: next(estimates) for name in means}
     return Group(
         flights=len(metrics),
         environments=len(np.unique(environments)),
         median_distance=bootstrap_median(metrics.stop_distance, environments, bootstrap),
-        success_by_radius={radius: next(figures) * 100 for radius in RADII},
-        collisions_per_100m=next(figures),
+        success_by_radius={radius: next(estimates) * 100 for radius in RADII},
+        collisions_per_100m=next(estimates),
         **named,
     )
 

@@ -1,1 +1,1 @@
-"""How it is learned: demonstrations, targets, losses, the two stages, checkpoints."""
+"""Training: demonstrations, losses, the two stages, imitation, DAggerFM, checkpoints, presets."""

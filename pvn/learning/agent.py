@@ -27,14 +27,14 @@ VERSION = 1
 
 
 def _digest(weights: bytes) -> str:
-    """Differs for a file that was truncated or changed, or that lies beside another's JSON."""
+    """Tells apart files that were truncated or changed, or that belong to another JSON."""
     return hashlib.sha256(weights).hexdigest()
 
 
 def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
-    """Write `path` (.safetensors) and the JSON beside it; `origin` says how the agent was made.
+    """Write `path` (.safetensors) and the JSON beside it; `origin` records how the agent was made.
 
-    Weights that are used in training alone are left out.
+    Weights that are used only in training are left out.
     """
     tensors = {
         f"{part}.{name}": value
@@ -94,7 +94,7 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
             f"{path}: not the weights that {described.name} was written for, or changed since; copy both files again, "
             "or train again"
         )
-    system = content.get("system", "pvn")  # the first agents do not say it
+    system = content.get("system", "pvn")  # the first agents do not name it
     agent_class = SYSTEMS[system].agent_class if system in SYSTEMS else None
     if agent_class is None:
         raise ValueError(f"{described}: got system {system!r}, expected one of {', '.join(TRAINED)}")

@@ -1,8 +1,8 @@
-"""DAggerFM (paper, section 5): learn from where one's own flying leads, with a memory of fixed size.
+"""DAggerFM (paper, section 5): imitation in states that the learner itself reaches, with a memory of fixed size.
 
-In each iteration a mixture of oracle and learner flies a few environments, all flights in one batch; the oracle says
-what it would have done at every step, and the learner studies a memory of such flights, which is pruned at random.
-PVN's second stage and the baselines all learn so.
+In each iteration a mixture of oracle and learner flies a few environments, all flights in one batch; the oracle
+labels every step with what it would have done, and the learner is trained on a memory of such flights, which is pruned
+at random. PVN's second stage and the baselines are trained by it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pvn.world.task import Demonstration, Task
 
 @dataclass(frozen=True, kw_only=True)
 class DaggerConfig:
-    """How DAggerFM goes."""
+    """Settings of DAggerFM."""
 
     num_iterations: int = 100
     """Paper."""
@@ -53,7 +53,7 @@ class DaggerConfig:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One flight: what the learner was shown at its T steps, and what the oracle would have done; on the host."""
+    """One flight: what the learner saw at its T steps, and what the oracle would have done there; on the host."""
 
     flight: int
     """Which of the segments was flown."""
@@ -74,7 +74,7 @@ class MixtureMemory:
 
 
 class Mixture:
-    """Oracle and learner in turns, drawn at random for each step of each flight."""
+    """A policy that, at each step of each flight, acts as the oracle or as the learner, drawn at random."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Mixture:
         self.max_action, self.generator = torch.tensor(simulator.max_action), generator
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> MixtureMemory:
-        """Both begin."""
+        """Memories of both."""
         self.max_action = self.max_action.to(device)
         return MixtureMemory(self.learner.begin(tasks, device), self.oracle.begin(tasks, device), None)
 
@@ -114,10 +114,10 @@ def collect(
     device: str | torch.device,
     generator: torch.Generator,
 ) -> list[Lesson]:
-    """Fly the segments with these numbers, all at once, and keep a lesson of each.
+    """Fly the segments with these numbers, all in one batch, and keep a lesson of each.
 
     make_learner: the learner's policy for some demonstrations; observe(observation, memory): what to keep (B, ...) of
-    what the learner saw at a step.
+    what the learner sees at a step.
     """
     demonstrations = [segments[flight].demonstration for flight in flights]
     tasks = [demonstration.task for demonstration in demonstrations]
@@ -186,9 +186,9 @@ def run_dagger(
 ) -> None:
     """Train a model; checkpoints go to `path`.
 
-    begin: the first lessons, and figures if anything was learned from them; fly_flights(flights, oracle_share,
-    generator): lessons of new flights over the segments with these numbers; study(lessons, iteration, generator): one
-    pass over the lessons, figures of it, the loss among them.
+    begin: the first lessons, and metrics if the model was trained on them; fly_flights(flights, oracle_share,
+    generator): lessons of new flights over the segments with these numbers; study(lessons, iteration, generator): train
+    for one pass over the lessons and return metrics, among them the loss.
 
     Every iteration depends on the seed, its number and the memory alone, so a resumed run is the same.
     """
@@ -205,19 +205,19 @@ def run_dagger(
     for iteration in range(done, config.num_iterations + 1):
         seed = config.seed * 1_000_003 + seed_offset + iteration
         generator = torch.Generator().manual_seed(seed)
-        torch.manual_seed(seed)  # of dropout and whatever else is random
+        torch.manual_seed(seed)  # for dropout and everything else that is random
         if iteration == 0:
-            lessons, figures = begin(generator)
+            lessons, metrics = begin(generator)
         else:
             chosen = torch.randperm(len(environments), generator=generator)[: config.num_environments].tolist()
             flights = [flight for place in chosen for flight in by_environment[environments[place]]]
             lessons = lessons + fly_flights(flights, config.beta**iteration, generator)
-            figures = study(lessons, iteration, generator)
+            metrics = study(lessons, iteration, generator)
         lessons = prune(lessons, config.memory, generator)
-        if figures:
-            if not (math.isfinite(figures["loss"]) and is_finite(model)):
-                raise diverged(f"{name}, iteration {iteration}", f"the loss is {figures['loss']}", path, rate_option)
-            watch(iteration, config.num_iterations + 1, figures | {"flights": float(len(lessons))})
+        if metrics:
+            if not (math.isfinite(metrics["loss"]) and is_finite(model)):
+                raise diverged(f"{name}, iteration {iteration}", f"the loss is {metrics['loss']}", path, rate_option)
+            watch(iteration, config.num_iterations + 1, metrics | {"flights": float(len(lessons))})
         if iteration % config.save_every == 0 or iteration == config.num_iterations:
             weights = {f"model.{key}": value for key, value in model.state_dict().items()}
             write_tensors(path, weights | pack(lessons) | {"done": torch.tensor(iteration + 1)})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PATH_SPACING = 0.75
 """Largest distance between the points of a path from which its distribution is made, metres."""
 MIN_VISIBLE_PIXELS = 6
-"""A landmark is visible in a picture if at least so many pixels show it."""
+"""A landmark is visible in a picture if it has at least this many pixels."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Demonstrations:
     """N demonstrations, flown by the oracle; K frames in all, end to end."""
 
     simulator: Simulator
-    """With every field, to render pictures; its flights are not used."""
+    """Has every field, to render pictures in; its own flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
@@ -64,7 +64,7 @@ class Demonstrations:
     landmark_class: Tensor
     """(E, 32) int64: their classes, -1 for padding."""
     overhead_px: int | None
-    """Edge of the views from above that are seen instead of the camera's pictures; None: the camera's."""
+    """Edge, pixels, of the views from above that replace the camera's pictures; None: the camera's."""
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -91,7 +91,7 @@ def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
 
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
-    """Values (K, ...) before each flight's own actions, of every so many steps, from (N, T, ...)."""
+    """Values (K, ...) before each flight's own actions, of every `every`-th step, from (N, T, ...)."""
     step = torch.arange(values.shape[1], device=values.device)
     return values[(step < log.num_steps[:, None]) & (step % every == 0)]
 
@@ -107,9 +107,9 @@ def demonstrate(
     config: SimulatorConfig = SimulatorConfig(),
     overhead_px: int | None = None,
 ) -> Demonstrations:
-    """Fly the oracle over all demonstrations at once and keep its pose every `frame_every` steps.
+    """Fly the oracle over all demonstrations in one batch and keep its pose every `frame_every` steps.
 
-    overhead_px: render the field from above instead, so many pixels wide, once at the start of each flight.
+    overhead_px: render the field from above instead, this many pixels wide, once at the start of each flight.
     """
     from pvn.simulator.simulator import Simulator
 
@@ -178,7 +178,7 @@ class Sizes:
 
 
 NO_FLIGHTS = Sizes(frames=1, flights=1, predictions=1)
-"""To which a batch of no flights is padded: networks need at least one frame; nothing of it counts."""
+"""Sizes to which a batch without flights is padded: networks need at least one frame; none of it counts."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Batch:
     landmark_class: Tensor
     """(B, 32), -1 for padding."""
     action: Tensor
-    """(Q, 3): the oracle's action at each prediction; it means nothing where another flight's movements are made."""
+    """(Q, 3): the oracle's action at each prediction; meaningless where another flight's movements are made."""
     is_visible: Tensor
     """(Q, 32) bool: landmarks in view at each prediction."""
     mentioned: Tensor
@@ -286,10 +286,10 @@ def select(
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. What
-    is said, and where it leads, stays each flight's own.
+    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. The
+    instruction and the demonstrated path stay each flight's own.
     """
-    # In NumPy on the host: small work is quick there, and nothing waits for the device.
+    # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     shown = demonstrations
     chosen = flights.numpy()
     made = chosen if moves is None else moves.numpy()

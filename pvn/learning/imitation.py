@@ -1,6 +1,6 @@
-"""How a baseline learns: by imitating the oracle at every step of its flights, and then by DAggerFM.
+"""Training of the baselines: imitation of the oracle at every step of its flights, then DAggerFM.
 
-Imitation sees whole flights, with a gradient through all of a flight, and as many pictures as PVN's first stage.
+Imitation is on whole flights, with gradients through all of a flight, and on as many pictures as PVN's first stage.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ from pvn.simulator.interface import Observation, SimulatorConfig
 
 CHECKPOINT, DAGGER_CHECKPOINT = "imitation_training.safetensors", "dagger_training.safetensors"
 DAGGER_SEED = 800_000
-"""Between the seeds of DAggerFM and those of imitation."""
+"""Offset of DAggerFM's seeds from those of imitation."""
 
 Losses = dict[str, Tensor]
-"""By name, each a mean over what it is asked of."""
+"""By name, each a mean over the predictions that it applies to."""
 
 
 class ImitatingAgent(LearnedAgent, Protocol):
@@ -85,8 +85,8 @@ class ImitationConfig(OptimisationConfig):
     learning_rate: float = 1e-3
     """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
     word_steps: int = 3000
-    """Steps in which, before all else, the instruction encoder alone learns which classes are mentioned, as PVN's
-    does; only for a model with auxiliary heads."""
+    """Steps in which, before all else, only the instruction encoder learns which classes are mentioned, as PVN's
+    does; for a model with auxiliary heads only."""
     stop_weight: float = 0.8
     """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
     auxiliary_weight: float = 0.1
@@ -102,7 +102,7 @@ class ImitationRecipe:
     dagger: DaggerConfig = DaggerConfig(learning_rate=3e-4)
     """Its learning rate falls to zero over the iterations; the memory begins with oracle flights."""
     grid: MapGrid = MapGrid()
-    """Of the maps of an agent that has some."""
+    """Grid of the maps of an agent that has maps."""
     camera: Camera = Camera()
     min_count: int = 10
     """Occurrences from which a word outside the dictionary is a term (authors' code)."""
@@ -113,22 +113,22 @@ class ImitationRecipe:
 
 
 def _goal_loss(goal_map: Tensor, head: nn.Linear, batch: Batch, grid: MapGrid) -> Tensor:
-    """How badly goal maps (Q, C, S, S) tell the goal's cell from another one, drawn at random for each decision."""
+    """Loss of telling the goal's cell from another one, drawn at random, by goal maps (Q, C, S, S)."""
     frames = batch.frames
     flight = frames.flight
     goal_point = batch.path_map[torch.arange(len(batch.num_points), device=flight.device), batch.num_points - 1]
     pose_map = pose_in_map(frames.pose_world, frames.origin[flight])
     cell = grid.cells(to_map(goal_point[flight][:, None], pose_map)[:, 0]).round().long()  # (Q, 2), the drones' frames
-    is_asked = ((cell >= 0) & (cell < grid.size)).all(-1) & batch.is_counted
+    is_on_map = ((cell >= 0) & (cell < grid.size)).all(-1) & batch.is_counted
     row, column = cell.clamp(0, grid.size - 1).unbind(-1)
     goal = row * grid.size + column
     place = torch.stack([goal, torch.randint(grid.size**2, goal.shape, device=goal.device)], -1)  # (Q, 2)
     value = goal_map.flatten(2).float()  # (Q, channels, S * S)
-    asked = value.gather(2, place[:, None].expand(-1, value.shape[1], -1)).transpose(1, 2)  # (Q, 2, channels)
-    told = functional.binary_cross_entropy_with_logits(
-        head(asked)[..., 0], (place == goal[:, None]).float(), reduction="none"
+    values = value.gather(2, place[:, None].expand(-1, value.shape[1], -1)).transpose(1, 2)  # (Q, 2, channels)
+    wrong = functional.binary_cross_entropy_with_logits(
+        head(values)[..., 0], (place == goal[:, None]).float(), reduction="none"
     )
-    return (told.mean(1) * is_asked).sum() / is_asked.sum().clamp(min=1)
+    return (wrong.mean(1) * is_on_map).sum() / is_on_map.sum().clamp(min=1)
 
 
 def imitation_losses(model: InstructedModel, batch: Batch, grid: MapGrid, stop_weight: float) -> Losses:
@@ -206,7 +206,7 @@ def imitate(
     """Train on the oracle's flights; checkpoints go to `folder`.
 
     Every frame of the demonstrations must be followed by a prediction: demonstrate(..., plan_every=1). dev_set: flights
-    that are not trained on, to measure on along the way.
+    that are not trained on, to measure on during training.
     """
     if not bool(demonstrations.is_planned.all()):
         raise ValueError(
@@ -275,8 +275,8 @@ def train_dagger(
 ) -> None:
     """Continue the training of an agent's model by DAggerFM; checkpoints go to `folder`.
 
-    demonstrations: the oracle's flights over the segments, in their order. A flight is remembered as its poses; its
-    pictures are rendered again when needed.
+    demonstrations: the oracle's flights over the segments, in their order. The memory holds the poses of
+    flights; their pictures are rendered again when needed.
     """
     if len(segments) != len(demonstrations):
         raise ValueError(f"segments: got {len(segments)}, expected {len(demonstrations)}, one for each demonstration")
@@ -331,7 +331,7 @@ def train_by_imitation(
 
     shown = show("train", None)
     dev_set = show("dev", config.measured_flights) if "dev" in corpus.splits else None
-    figures: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
+    metrics: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
     torch.manual_seed(config.seed)
     agent = agent_class.untrained(vocabulary, grid=recipe.grid, camera=recipe.camera)
     model = agent.model.to(device)
@@ -342,20 +342,20 @@ def train_by_imitation(
     began = time.perf_counter()
     if model.heads is not None and not (is_resumed and (folder / CHECKPOINT).exists()):
         words = Stage1Config(word_steps=config.word_steps, seed=config.seed)
-        model.train()  # making the policy has put it into evaluation mode
+        model.train()  # an agent puts its networks into evaluation mode
         learn_words(model, shown, words, watch=stage_progress(watch, "words"))
     imitate(
         model, shown, recipe, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "imitation")
     )
-    figures["imitation_s"] = time.perf_counter() - began
+    metrics["imitation_s"] = time.perf_counter() - began
     began = time.perf_counter()
     train_dagger(agent, segments, shown, recipe, folder, is_resumed=is_resumed, watch=stage_progress(watch, "DAggerFM"))
-    figures["dagger_s"] = time.perf_counter() - began
+    metrics["dagger_s"] = time.perf_counter() - began
     if dev_set is not None:
-        figures["dev"] = measure_imitation(model, dev_set, recipe)
-    figures |= peak_memory(device)
+        metrics["dev"] = measure_imitation(model, dev_set, recipe)
+    metrics |= peak_memory(device)
     agent = uncompiled(agent)
-    origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(segments), **figures}
+    origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(segments), **metrics}
     write_json(folder / "training.json", origin)
     save_agent(agent, folder / "agent.safetensors", origin)
     return agent

@@ -97,19 +97,21 @@ def auxiliary_losses(maps: GroundedMaps, batch: Batch, heads: AuxiliaryHeads, gr
     share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over visible landmarks
     semantic = maps.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
-    named = functional.cross_entropy(heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none")
+    classified = functional.cross_entropy(
+        heads.landmark(semantic.float()).flatten(0, 1), kind.flatten(), reduction="none"
+    )
     grounding = maps.grounding_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]
     is_meant = batch.mentioned[flight].gather(1, kind).float()
-    told = functional.binary_cross_entropy_with_logits(
+    grounded = functional.binary_cross_entropy_with_logits(
         heads.grounded(grounding.float())[..., 0], is_meant, reduction="none"
     )
-    said = functional.binary_cross_entropy_with_logits(
+    mentioned = functional.binary_cross_entropy_with_logits(
         heads.mentioned(maps.embedding.float()), batch.mentioned[flight].float(), reduction="none"
     )
     return AuxiliaryLosses(
-        landmark=(named.view_as(share) * share).sum(),
-        grounded=(told * share).sum(),
-        mentioned=(batch.is_counted.float() * said.sum(1)).sum(),
+        landmark=(classified.view_as(share) * share).sum(),
+        grounded=(grounded * share).sum(),
+        mentioned=(batch.is_counted.float() * mentioned.sum(1)).sum(),
         num_visible=is_seen.any(1).sum(),
     )
 

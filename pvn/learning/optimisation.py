@@ -23,11 +23,11 @@ STEPS_BEFORE_RECORDING = 5
 """Steps launched kernel by kernel, in which everything is compiled, before a GPU's step is recorded as a graph."""
 
 OnProgress = Callable[[int, int, dict[str, float]], None]
-"""Called now and then with a step's number, the number of steps, and figures by name."""
+"""Called now and then with a step's number, the number of steps, and metrics by name."""
 Result = TypeVar("Result")
 
 
-def ignore_progress(step: int, num_steps: int, figures: dict[str, float]) -> None:
+def ignore_progress(step: int, num_steps: int, metrics: dict[str, float]) -> None:
     """Do nothing."""
 
 
@@ -35,13 +35,13 @@ OnStageProgress = Callable[[str, int, int, dict[str, float]], None]
 """The same with the name of the stage before it."""
 
 
-def ignore_stage_progress(stage: str, step: int, num_steps: int, figures: dict[str, float]) -> None:
+def ignore_stage_progress(stage: str, step: int, num_steps: int, metrics: dict[str, float]) -> None:
     """Do nothing."""
 
 
 def stage_progress(watch: OnStageProgress, stage: str) -> OnProgress:
     """Reports progress of one stage."""
-    return lambda step, num_steps, figures: watch(stage, step, num_steps, figures)
+    return lambda step, num_steps, metrics: watch(stage, step, num_steps, metrics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class OptimisationConfig:
     num_epochs: int = 40
     """Passes over the training segments."""
     frames_per_batch: int = 512
-    """Pictures in a step; about 60 segments of every second picture. The authors take one segment."""
+    """Pictures in a step; every second picture of about 60 segments. The authors take one segment."""
     learning_rate: float = 3e-3
     """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
     instruction_rate: float = 1.5
@@ -153,7 +153,7 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
 
 
 def peak_memory(device: torch.device) -> dict[str, float]:
-    """The most memory this process has held so far, GiB: on the host (except on Windows), and on the GPU if used."""
+    """Peak memory of this process so far, GiB: on the host (except on Windows), and on the GPU if used."""
     peak = {}
     if sys.platform != "win32":
         import resource
@@ -210,8 +210,9 @@ def optimise(
 ) -> None:
     """Train a model on demonstrations; checkpoints go to `path`.
 
-    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step descends
-    on it; report gives figures of a step's result, the loss among them; measure gives figures on the dev split.
+    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step takes one
+    step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives
+    metrics on the dev split.
 
     Every step depends on the seed and its number alone, so a resumed run takes the same steps.
     """
@@ -229,7 +230,9 @@ def optimise(
         for step in range(done, num_steps):
             selection = select_batch(step, batches[step], limits if is_recorded else None)
             set_rate(optimizer, rate_share(step, num_steps))
-            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # of dropout and whatever else is random
+            torch.manual_seed(
+                config.seed * 1_000_003 + 500_000 + step
+            )  # for dropout and everything else that is random
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)
             result = take(selection)
@@ -237,10 +240,10 @@ def optimise(
                 measured = {f"dev_{what}": value for what, value in measure().items()}
             is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1
             if step % 20 == 0 or is_saved:
-                figures = report(result)
-                if not math.isfinite(figures["loss"]):
-                    raise diverged(f"{name}, step {step}", f"the loss is {figures['loss']}", path, rate_option)
-                watch(step, num_steps, figures | measured)
+                metrics = report(result)
+                if not math.isfinite(metrics["loss"]):
+                    raise diverged(f"{name}, step {step}", f"the loss is {metrics['loss']}", path, rate_option)
+                watch(step, num_steps, metrics | measured)
             if is_saved and not is_finite(model):
                 raise diverged(f"{name}, step {step}", "a weight is not finite", path, rate_option)
             if is_saved and parallel.rank() == 0:

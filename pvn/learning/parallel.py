@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, distributed, nn
 
 
-def _told_to_end(*_: object) -> None:
-    raise RuntimeError("told to end by torchrun")
+def _end(*_: object) -> None:
+    raise RuntimeError("ended by torchrun")
 
 
 def join_others(device: str) -> None:
@@ -19,8 +19,8 @@ def join_others(device: str) -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         if device == "cuda":  # one GPU each: it is the first that this process sees
             os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
-        # When one process dies, torchrun ends the others before they may have noticed; they should say so all the same.
-        signal.signal(signal.SIGTERM, _told_to_end)
+        # When one process dies, torchrun ends the others, maybe before they noticed; they should report it anyway.
+        signal.signal(signal.SIGTERM, _end)
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
 
 

@@ -126,7 +126,7 @@ def train(
 
     agent: any system with weights of its own: pvn, gsmn, chaplot, pvn-no-aux, ... changes: to the preset's recipe, by
     dotted field name ({"stage1.num_epochs": 8}). is_resumed: continue from the last checkpoint in `out`. watch(stage,
-    step, num_steps, figures): called now and then.
+    step, num_steps, metrics): called now and then.
     """
     system, folder = find_system(agent), Path(out)
     recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)

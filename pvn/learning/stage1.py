@@ -1,4 +1,4 @@
-"""Stage 1 of learning: predict where the oracle flew from what it saw and what was said."""
+"""Training of stage 1: predict where the oracle flew, from its pictures and the instruction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stage1Config(OptimisationConfig):
     """How stage 1 is trained; the defaults are the paper preset's."""
 
     word_steps: int = 3000
-    """Steps in which, before all else, the instruction encoder alone learns which classes are mentioned."""
+    """Steps in which, before all else, only the instruction encoder learns which classes are mentioned."""
     word_learning_rate: float = 5e-3
     """At its highest, in those steps."""
     frame_every: int = 2
@@ -50,8 +50,8 @@ class Stage1Config(OptimisationConfig):
     turn_rad: float = 0.5
     """Standard deviation of the random rotation of a segment's map and targets in training, radians (paper)."""
     stray_share: float = 0.5
-    """Share of flights that make the movements of another flight of the batch. Where the oracle looks gives its path
-    away; a model that has only seen its flights follows its own first guess, whatever was said (docs/log.md)."""
+    """Share of flights that make the movements of another flight of the batch. The oracle's views give its path
+    away; a model trained only on its flights follows its own first guess, whatever the instruction (docs/log.md)."""
     losses: LossConfig = LossConfig()
 
 
@@ -100,9 +100,9 @@ def learn_words(
     config: Stage1Config,
     watch: OnProgress = ignore_progress,
 ) -> None:
-    """Teach the instruction encoder, alone, which classes an instruction mentions.
+    """Train only the instruction encoder, to tell which classes an instruction mentions.
 
-    Without pictures this is quick; with them, goals are first guessed from the map alone, and the words are noise.
+    Without pictures this is quick; with them, goals are first guessed from the map only, and the words are noise.
     """
     assert model.heads is not None
     learners = [*model.instruction.parameters(), *model.heads.mentioned.parameters()]
@@ -112,14 +112,14 @@ def learn_words(
     for step in range(config.word_steps):
         flights = torch.randint(len(demonstrations), (64,), generator=generator).to(demonstrations.device)
         optimizer.param_groups[0]["lr"] = config.word_learning_rate * rate_share(step, config.word_steps)
-        said = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]))
-        loss = functional.binary_cross_entropy_with_logits(said, demonstrations.mentioned[flights].float())
+        mentioned = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]))
+        loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         clip_grad_norm_(learners, config.max_gradient_norm)
         optimizer.step()
         if step % 100 == 0 or step == config.word_steps - 1:
-            watch(step, config.word_steps, {"loss": float(loss.detach()) * said.shape[1]})
+            watch(step, config.word_steps, {"loss": float(loss.detach()) * mentioned.shape[1]})
     parallel.agree(learners)
 
 
@@ -169,7 +169,7 @@ def train_stage1(
     is_resumed: bool = False,
     watch: OnProgress = ignore_progress,
 ) -> None:
-    """Train; checkpoints go to `folder`. dev_set: flights that are not trained on, to measure on along the way."""
+    """Train; checkpoints go to `folder`. dev_set: flights that are not trained on, to measure on during training."""
 
     def report(result: tuple[Tensor, LossSums]) -> dict[str, float]:
         loss, losses = result

@@ -1,6 +1,6 @@
-"""Stage 2 of learning: fly by the distributions, first as the oracle flew, then by DAggerFM.
+"""Training of stage 2: fly by the distributions; first by imitation of the oracle's flights, then by DAggerFM.
 
-The pilot is given the demonstrated distributions, not predicted ones, so stage 1 is not needed here.
+Its inputs are the demonstrated distributions, not predicted ones, so stage 1 is not needed here.
 """
 
 from __future__ import annotations

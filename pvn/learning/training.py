@@ -1,4 +1,4 @@
-"""From a corpus to PVN: vocabulary, alignment, both stages, and the files written on the way."""
+"""Training of PVN on a corpus: vocabulary, alignment, both stages, and the files that are written."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def _train_stage1(
         model, shown, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
     spent["stage1_s"] = time.perf_counter() - began
-    figures: dict[str, Any] = dict(spent)
+    metrics: dict[str, Any] = dict(spent)
     if dev_set is not None:
-        figures["dev"] = measure_stage1(model, dev_set, config)
-    figures |= peak_memory(device)
-    return figures
+        metrics["dev"] = measure_stage1(model, dev_set, config)
+    metrics |= peak_memory(device)
+    return metrics
 
 
 def train_pvn(
@@ -122,10 +122,10 @@ def train_pvn(
         )
     )  # fmt: skip
     pilot = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
-    figures: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
     if stage in ("1", "all"):
-        figures |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
+        metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
         if parallel.rank() == 0:
             write_tensors(first, model.state_dict())
     elif first.exists():
@@ -138,12 +138,12 @@ def train_pvn(
                 watch=stage_progress(watch, "stage 2"),
             )  # fmt: skip
             write_tensors(second, pilot.state_dict())
-        figures["stage2_s"] = time.perf_counter() - began
+        metrics["stage2_s"] = time.perf_counter() - began
     elif second.exists():
         load_weights(pilot, read_tensors(second), second)
     agent = PVN(model.to(device), pilot.to(device), vocabulary, plan_every=recipe.plan_every)
     if parallel.rank() == 0:
-        origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **figures}
+        origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **metrics}
         write_json(folder / "training.json", origin)
         if first.exists() and second.exists():  # an agent with one trained stage would fly, and badly
             save_agent(agent, folder / "agent.safetensors", origin)

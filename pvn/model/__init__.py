@@ -1,1 +1,1 @@
-"""What is learned: seeing, mapping, reading, predicting where to fly, and flying there."""
+"""The networks and the agents made of them: image encoder, semantic map, instruction encoder, prediction, control."""

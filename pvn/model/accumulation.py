@@ -1,12 +1,12 @@
 """Features of pictures laid on the ground below them and accumulated over a flight, in one pass over the map's cells.
 
-For every cell of a flight's map: walk through the flight's frames; where the cell's ground point is in the picture,
-sample the features there; the first sight is copied, later ones are blended in with a leak. The gradient walks back the
-same way. Nothing of size frames x cells is ever stored. The CPU's loops run over a cell's channels, CUDA's lanes are
-the channels, so each walk is written for both; what a cell sees in a frame is one function.
+For every cell of a flight's map, in one pass through the flight's frames: where the cell's ground point is in view,
+features are sampled there; the first observation is copied, later ones are blended in with a leak. The gradient takes
+the same pass backwards. Nothing of size frames x cells is ever stored. On the CPU the innermost loop runs over a cell's
+channels, on CUDA each lane is a channel, so each pass is written twice; both use the same projection.
 
-Frames of all flights lie end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame with row >= 0
-writes the map as it then is into that row of the output.
+The frames of all flights are stored end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame
+with row >= 0 writes the map as it then is into that row of the output.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torch import Tensor
 from pvn.simulator.compiling import in_kernel_cache, kernel, run_in_parallel
 
 NEAREST = 0.1
-"""Ground points closer to the camera plane than this are not seen, metres."""
+"""Ground points closer to the camera plane than this are not in view, metres."""
 CENTRE = np.float32(0.125)
-"""Feature j looks at pixel 4 j, whose middle is an eighth of a feature from the edge."""
+"""Feature j is centred on pixel 4 j, whose middle is an eighth of a feature from the edge."""
 
 
 @numba.njit(inline="always", error_model="numpy")
-def _look(homographies, frame, x, y, width, height):
-    """Where in a frame's features a ground point is: column, row; and whether it is in the picture."""
+def _locate(homographies, frame, x, y, width, height):
+    """Column and row of a ground point in a frame's features; and whether it is in view."""
     depth = homographies[frame, 6] * x + homographies[frame, 7] * y + homographies[frame, 8]
     if depth < NEAREST:
         return np.float32(0), np.float32(0), False
@@ -42,7 +42,7 @@ def _look(homographies, frame, x, y, width, height):
 
 @numba.njit(inline="always", error_model="numpy")
 def _corners(column, row, width, height):
-    """The four features around a place and the share of the right and of the lower ones; edges are continued."""
+    """The four features around a place, and the weights of the right and of the lower ones; edges are extended."""
     column = min(max(column - CENTRE, np.float32(0)), np.float32(width - 1))
     row = min(max(row - CENTRE, np.float32(0)), np.float32(height - 1))
     left, top = int(column), int(row)
@@ -62,7 +62,7 @@ def _accumulate_cpu(
             for channel in range(channels):
                 state[channel] = memory[flight, cell, channel]
             for frame in range(first_frame[flight], first_frame[flight + 1]):
-                column, row, is_seen = _look(homographies, frame, places[cell, 0], places[cell, 1], width, height)
+                column, row, is_seen = _locate(homographies, frame, places[cell, 0], places[cell, 1], width, height)
                 if is_seen:
                     left, top, right, bottom, s, t = _corners(column, row, width, height)
                     rate = leak if known else np.float32(1)
@@ -91,7 +91,7 @@ def _spread_cpu(first, last, grad_out, homographies, first_frame, rows, places, 
             copied = -1
             if not is_known[flight, cell]:
                 for frame in range(begin, end):
-                    if _look(homographies, frame, x, y, width, height)[2]:
+                    if _locate(homographies, frame, x, y, width, height)[2]:
                         copied = frame
                         break
                 if copied < 0:
@@ -102,7 +102,7 @@ def _spread_cpu(first, last, grad_out, homographies, first_frame, rows, places, 
                 if rows[frame] >= 0:
                     for channel in range(channels):
                         flow[channel] += grad_out[rows[frame], cell, channel]
-                column, row, is_seen = _look(homographies, frame, x, y, width, height)
+                column, row, is_seen = _locate(homographies, frame, x, y, width, height)
                 if is_seen:
                     left, top, right, bottom, s, t = _corners(column, row, width, height)
                     rate = np.float32(1) if frame == copied else leak
@@ -120,7 +120,7 @@ WARPS = 8
 
 @functools.cache
 def _cuda_kernels() -> tuple[Any, Any]:
-    """The same two walks for CUDA: a warp for each cell of each flight, a lane for each channel."""
+    """The same two passes for CUDA: a warp for each cell of each flight, a lane for each channel."""
     from pvn.simulator.cuda import cuda
 
     def accumulate(features, homographies, first_frame, rows, places, leak, memory, is_known, out, out_known):
@@ -135,7 +135,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
             has_seen = known
             state = memory[flight, cell, channel]
             for frame in range(first_frame[flight], first_frame[flight + 1]):
-                column, row, is_seen = _look(homographies, frame, x, y, width, height)
+                column, row, is_seen = _locate(homographies, frame, x, y, width, height)
                 if is_seen:
                     left, top, right, bottom, s, t = _corners(column, row, width, height)
                     upper = features[frame, top, left, channel] * (1 - s) + features[frame, top, right, channel] * s
@@ -161,7 +161,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
         copied = -1
         if not is_known[flight, cell]:
             for frame in range(begin, end):
-                if _look(homographies, frame, x, y, width, height)[2]:
+                if _locate(homographies, frame, x, y, width, height)[2]:
                     copied = frame
                     break
             if copied < 0:
@@ -171,7 +171,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
             for frame in range(end - 1, max(begin, copied) - 1, -1):
                 if rows[frame] >= 0:
                     flow += grad_out[rows[frame], cell, channel]
-                column, row, is_seen = _look(homographies, frame, x, y, width, height)
+                column, row, is_seen = _locate(homographies, frame, x, y, width, height)
                 if is_seen:
                     left, top, right, bottom, s, t = _corners(column, row, width, height)
                     part = flow if frame == copied else leak * flow
@@ -186,7 +186,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
 
 
 def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, ...]) -> None:
-    """Run one of the two walks on the arguments' device; arguments are tensors and numbers, in the kernels' order."""
+    """Run one of the two passes on the arguments' device; arguments are tensors and numbers, in the kernels' order."""
     is_cuda = next(argument for argument in arguments if isinstance(argument, Tensor)).is_cuda
     if not is_cuda:
         arrays = (argument.numpy() if isinstance(argument, Tensor) else argument for argument in arguments)
@@ -236,7 +236,7 @@ def accumulate(
     memory: Tensor,
     is_known: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Maps (num_rows, S, C) of flights at their frames with a row, and which cells (num_rows, S) were ever seen.
+    """Maps (num_rows, S, C) of flights at their frames with a row, and which cells (num_rows, S) were ever in view.
 
     features (K, H, W, C) float32, contiguous, of all flights' frames; homographies (K, 9) float32: ground point
     (x, y, 1) in the map's frame to (column, row, 1) times depth, in units of features, 0 at the picture's left and

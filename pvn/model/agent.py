@@ -1,4 +1,4 @@
-"""An agent: a policy that reads its instruction and sees through a camera, with what it can show of its thinking."""
+"""An agent: a policy that reads its instruction and flies by a camera, and that can show its maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pvn.rollout.policy import Policy
 
 @dataclass(frozen=True)
 class AgentMaps:
-    """What B flights have on their maps, in the frames of their start poses."""
+    """The maps of B flights, in the frames of their start poses."""
 
     semantic_map: Tensor
     """(B, 32, S, S): accumulated features of the ground."""
@@ -48,13 +48,13 @@ class Agent(Policy, Protocol):
 
     @property
     def stop_threshold(self) -> float | None:
-        """It stops where its stop probability is above this; None where something else decides."""
+        """It stops where its stop probability is above this; None for an agent that decides otherwise."""
 
     def maps(self, memory: Any) -> AgentMaps | None:
-        """What is on its maps; None for an agent without maps, and before the first step."""
+        """Its maps; None for an agent without maps, and before the first step."""
 
     def stop_probability(self, memory: Any) -> Tensor | None:
-        """(B,): its own estimate, at the last step, that this is the place to stop; None if it makes none."""
+        """(B,): its estimate, at the last step, that this is the place to stop; None if it makes none."""
 
 
 Config = TypeVar("Config")

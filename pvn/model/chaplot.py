@@ -1,7 +1,7 @@
 """Chaplot, a baseline: gated attention (Chaplot et al., 2018), with velocities as actions.
 
-The instruction gates the channels of three convolutions, a recurrent network remembers, and the number of the step
-helps to decide. There is no map and no pose.
+The instruction gates the channels of a convolutional image encoder; a recurrent network and an embedding of the step's
+number decide. There is no map and no pose.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pvn.world.task import Task
 CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))
 """Channels in and out, edge and stride of each; no padding (authors' code)."""
 SEEN = 64
-"""Channels of what is seen, which the instruction gates."""
+"""Channels of the image encoder, which the instruction gates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class ChaplotConfig:
 
     @property
     def num_seen(self) -> int:
-        """Numbers that stand for a picture."""
+        """Size of a picture's encoding."""
         height, width = self.camera.height, self.camera.width
         for _, _, edge, stride in CONVOLUTIONS:
             height, width = (height - edge) // stride + 1, (width - edge) // stride + 1
@@ -101,7 +101,7 @@ class ChaplotModel(InstructedModel):
         self.encoder.compile(dynamic=False)
 
     def attend(self, image: Tensor, gate: Tensor) -> Tensor:
-        """What (K, hidden) pictures (K, H, W, 3) uint8 show through gates (K, 64)."""
+        """Encodings (K, hidden) of pictures (K, H, W, 3) uint8, seen through gates (K, 64)."""
         seen = in_chunks(self.encoder, self.frames_at_once, image)
         return functional.relu(self.joined((seen * gate[:, :, None, None]).flatten(1)))
 
@@ -115,7 +115,7 @@ class ChaplotModel(InstructedModel):
         return self.output(torch.cat([state, time.to(state.dtype)], -1)).float()
 
     def forward(self, frames: Frames, tokens: Tensor) -> Decision:
-        """What to do at every frame of whole flights with instructions of word ids (B, N)."""
+        """Decisions at every frame of whole flights with instructions of word ids (B, N)."""
         num_flights, num_frames, longest = len(frames.origin), len(frames.image), frames.longest
         flight = frames.of_flights(torch.arange(num_flights, device=tokens.device))  # (K,)
         step = torch.arange(num_frames, device=tokens.device) - frames.first_frame[flight]
@@ -123,7 +123,7 @@ class ChaplotModel(InstructedModel):
         step = step.clamp(max=longest - 1)
         seen = self.attend(frames.image, self.gate_channels(tokens)[flight])
         side_by_side = seen.new_zeros((num_flights, longest, seen.shape[-1])).index_put((flight, step), seen)
-        states, _ = self.lstm(side_by_side)  # (B, longest, hidden); what follows a flight's end changes nothing
+        states, _ = self.lstm(side_by_side)  # (B, longest, hidden); what follows a flight's end does not change it
         return Decision(self.decide(states[flight, step], step))
 
 
@@ -176,7 +176,7 @@ class Chaplot:
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: ChaplotMemory) -> tuple[Tensor, ChaplotMemory]:
-        """See through the instruction's gate, remember, and fly."""
+        """Encode the picture through the instruction's gate, update the recurrent state, and decide."""
         seen = self.model.attend(observation.image, memory.gate)
         states, (state, cell) = self.model.lstm(seen[:, None], (memory.state, memory.cell))
         # The authors' code counts two for each step of a flight, one in training; here it is one in both.

@@ -1,4 +1,4 @@
-"""What a model that flies without predicting decides at every step; learned by imitation."""
+"""The decisions of a model that is trained by imitation and predicts no distributions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pvn.model.mapping import GroundedMaps
 
 @dataclass(frozen=True)
 class Decision:
-    """Q decisions, and the maps of a model that has some."""
+    """Q decisions, and the maps of a model that has maps."""
 
     output: Tensor
     """(Q, 3): forward speed and yaw rate, as shares of the largest, and log-odds of stop."""

@@ -1,7 +1,7 @@
 """GSMN, a baseline (Blukis et al., 2018): a map like PVN's, filtered by the instruction; no prediction.
 
-What is seen is mapped and grounded as in PVN. At every step the grounding map is turned into the drone's own frame; two
-small filters made from the instruction find the goal on it, and a network goes from both to a velocity or a stop.
+Pictures are mapped and grounded as in PVN. At every step the grounding map is transformed to the drone's own frame; two
+small filters generated from the instruction find the goal on it, and a network outputs a velocity or a stop from both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pvn.world.task import Task
 KERNEL = 3
 """Edge of the goal filters, cells (authors' code)."""
 DILATION = 3
-"""Cells between the neighbours that the second goal filter looks at (authors' code)."""
+"""Dilation of the second goal filter, cells (authors' code)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def filter_each(value: Tensor, kernel: Tensor, num_out: int, dilation: int) -> T
     """Maps (Q, num_out, S, S): each of maps (Q, I, S, S) through its own filter (Q, num_out * I * 9), of length one."""
     rows, columns = value.shape[2:]
     padded = functional.pad(value, (dilation,) * 4)
-    # Not functional.unfold, which on a GPU goes from map to map.
+    # Not functional.unfold, which on a GPU handles one map after the other.
     shifts = [dilation * place for place in range(KERNEL)]
     around = torch.stack(
         [padded[:, :, down : down + rows, right : right + columns] for down in shifts for right in shifts], 2
@@ -68,7 +68,7 @@ def filter_each(value: Tensor, kernel: Tensor, num_out: int, dilation: int) -> T
 
 
 class GoalFilter(nn.Module):
-    """Two filters, made from the instruction, that find its goal on the grounding map."""
+    """Two filters, generated from the instruction, that find its goal on the grounding map."""
 
     def __init__(self, config: GSMNConfig) -> None:
         super().__init__()
@@ -99,8 +99,8 @@ class ActionNetwork(nn.Module):
             nn.init.kaiming_uniform_(convolution.weight)
             nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
         nn.init.orthogonal_(self.hidden.weight, gain=nn.init.calculate_gain("leaky_relu"))
-        # A tenth, where the authors' code has 1.4: with that the first outputs are ten times too large, and what is
-        # learned at first is to make them small (docs/baselines.md).
+        # A gain of 0.1, where the authors' code has 1.4: with that the first outputs are ten times too large, and the
+        # network first learns to make them small (docs/baselines.md).
         nn.init.orthogonal_(self.output.weight, gain=0.1)
         for layer in (self.hidden, self.output):
             nn.init.zeros_(layer.bias)
@@ -124,7 +124,7 @@ class GSMNModel(MappingModel):
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels, config.goal_channels)
 
     def decide(self, memory: SemanticMemory, pose_map: Tensor, embedding: Tensor) -> Decision:
-        """What to do at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""
+        """Decisions at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""
         maps = self.ground(memory, embedding)
         around = laid_out(look_around(maps.grounding_map.float(), pose_map, self.places, self.config.grid))
         goal_map = self.goal(around, embedding)
@@ -132,7 +132,7 @@ class GSMNModel(MappingModel):
         return Decision(output.float(), maps, goal_map)
 
     def forward(self, frames: Frames, tokens: Tensor) -> Decision:
-        """What to do at every frame of whole flights with instructions of word ids (B, N).
+        """Decisions at every frame of whole flights with instructions of word ids (B, N).
 
         Every frame is followed by a decision: row is 0 to K - 1, but for padding frames at the end.
         """
@@ -197,7 +197,7 @@ class GSMN:
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: GSMNMemory) -> tuple[Tensor, GSMNMemory]:
-        """Map what is seen, look around on the map, and fly."""
+        """Update the map, and decide by what is around the drone on it."""
         frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
         semantic = self.model.update_map(frames, memory.semantic)
         pose_map = pose_in_map(observation.pose_world, memory.origin)

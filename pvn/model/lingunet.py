@@ -1,4 +1,4 @@
-"""LingUNet: a U-Net over the map whose sideways connections are filters made of the instruction."""
+"""LingUNet: a U-Net over the map, with filters generated from the instruction in its skip connections."""
 
 from __future__ import annotations
 

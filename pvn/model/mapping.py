@@ -1,4 +1,4 @@
-"""Seeing, mapping and grounding, which PVN and GSMN have in common."""
+"""Image encoder, semantic map and grounding, which PVN and GSMN have in common."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.world.landmarks import LANDMARK_NAMES
 
 MENTIONED_LOG_ODDS = -3.1
-"""An instruction mentions 2.8 of the 63 classes."""
+"""Log-odds that a class is mentioned: an instruction mentions 2.8 of the 63 classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappingConfig:
-    """Sizes of what sees, maps and grounds."""
+    """Sizes of image encoder, map, instruction encoder and grounding."""
 
     num_words: int
     """Ids of the vocabulary, the reserved ones included."""
@@ -69,16 +69,16 @@ def one_frame_each(image: Tensor, pose_world: Tensor, origin: Tensor) -> Frames:
 
 @dataclass(frozen=True)
 class SemanticMemory:
-    """What B flights remember of what they saw."""
+    """The semantic maps of B flights."""
 
     value: Tensor
-    """(B, S * S, 32) float32, zero where nothing was seen."""
+    """(B, S * S, 32) float32, zero for cells that were never in view."""
     is_known: Tensor
-    """(B, S * S) bool: cells that were seen."""
+    """(B, S * S) bool: cells that were ever in view."""
 
 
 def empty_memory(num_flights: int, places: Tensor) -> SemanticMemory:
-    """Memory of flights that have seen nothing, for cells at places (S * S, 2)."""
+    """Maps of flights before their first picture, for cells at places (S * S, 2)."""
     return SemanticMemory(
         torch.zeros((num_flights, len(places), CHANNELS), device=places.device),
         torch.zeros((num_flights, len(places)), dtype=torch.bool, device=places.device),
@@ -88,7 +88,7 @@ def empty_memory(num_flights: int, places: Tensor) -> SemanticMemory:
 def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor) -> Tensor:
     """function(*values) over the first axis, `size` rows at a time, the last chunk padded; None: all at once.
 
-    Compiled code is fastest for shapes it has seen.
+    Compiled code is compiled again for every new shape.
     """
     count = len(values[0])
     if size is None or count == size:
@@ -117,7 +117,7 @@ def lay_on_ground(
 
 
 def grounding_layer(embedding_size: int, num_channels: int) -> nn.Linear:
-    """From an embedding to a grounding filter; before training nearly the same filter for every embedding."""
+    """From an embedding to a grounding filter; initialised to give nearly the same filter for every embedding."""
     layer = nn.Linear(embedding_size, num_channels * CHANNELS)
     nn.init.normal_(layer.weight, std=0.001)
     nn.init.zeros_(layer.bias)
@@ -146,7 +146,7 @@ def look_around(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid) -
 
 
 class AuxiliaryHeads(nn.Module):
-    """What the auxiliary losses read off the maps and the embedding (paper, section 4.3); for training alone."""
+    """Classifiers for the auxiliary losses, on maps and embedding (paper, section 4.3); used in training only."""
 
     def __init__(self, embedding_size: int, grounding_channels: int, goal_channels: int | None = None) -> None:
         """goal_channels: of the goal map that GSMN has and PVN has not."""
@@ -155,26 +155,26 @@ class AuxiliaryHeads(nn.Module):
         self.grounded = nn.Linear(grounding_channels, 1)
         self.mentioned = nn.Linear(embedding_size, len(LANDMARK_NAMES))
         self.goal = None if goal_channels is None else nn.Linear(goal_channels, 1)
-        # Begin at the odds that a class is mentioned. From even odds the quickest way there is one large embedding for
-        # every sentence, and a saturated LSTM learns no words any more (docs/log.md).
+        # Initialised to the odds that a class is mentioned. From even odds the quickest way there is one large
+        # embedding for every sentence, and then the LSTM is saturated and learns no words (docs/log.md).
         nn.init.constant_(self.mentioned.bias, MENTIONED_LOG_ODDS)
 
 
 TRAINING_ONLY = ("heads.", "goal_head.")
-"""Prefixes of weights that a trained agent flies without; the second is that of an earlier version."""
+"""Prefixes of weights that a trained agent does not need; the second is that of an earlier version."""
 
 
 class InstructedModel(nn.Module):
-    """A network that reads instructions: what all learning needs of it."""
+    """A network with an instruction encoder: what all training code relies on."""
 
     instruction: InstructionEncoder
     heads: AuxiliaryHeads | None
-    """None for a model that has no maps to read anything off."""
+    """None for a model without maps."""
     frames_at_once: int | None = None
-    """Pictures that the compiled image encoder takes; None while it is not compiled."""
+    """Batch size of the compiled image encoder; None while it is not compiled."""
 
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
-        """Compile what is worth it, for batches of these sizes; larger and smaller ones are split and padded."""
+        """Compile the costly parts for batches of these sizes; larger and smaller ones are split and padded."""
         raise NotImplementedError
 
 
@@ -213,7 +213,7 @@ class MappingModel(InstructedModel):
         self.resnet.compile(dynamic=False)
 
     def begin(self, num_flights: int) -> SemanticMemory:
-        """Memory of flights that have seen nothing."""
+        """Maps of flights before their first picture."""
         return empty_memory(num_flights, self.places)
 
     def encode(self, tokens: Tensor) -> Tensor:
@@ -240,7 +240,7 @@ class MappingModel(InstructedModel):
         return lay_on_ground(features, frames, self.homography(frames), memory, self.places, self.config.leak)
 
     def semantic_map(self, memory: SemanticMemory) -> Tensor:
-        """What is remembered as maps (Q, 32, S, S)."""
+        """The memory as maps (Q, 32, S, S)."""
         size = self.config.grid.size
         return memory.value.view(-1, size, size, CHANNELS).permute(0, 3, 1, 2)
 

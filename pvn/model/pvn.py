@@ -1,4 +1,4 @@
-"""PVN, the agent: maps every step, predicts every few steps, and flies by what it predicted."""
+"""PVN, the agent: it updates its map at every step, predicts every few steps, and flies by its last prediction."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PVN:
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Read the instructions; nothing is mapped yet, or all of it by an agent that sees the field from above."""
+        """Encode the instructions; the map is empty, or complete for an agent that sees the field from above."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device)
         semantic, across = self.visitation.begin(len(tasks)), self.visitation.config.overhead_px
@@ -103,7 +103,7 @@ class PVN:
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Map what is seen, predict if it is time, and follow the last prediction."""
+        """Update the map, predict if it is time, and follow the last prediction."""
         semantic, visitation = memory.semantic, memory.visitation
         if self.visitation.config.overhead_px is None:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
@@ -154,7 +154,7 @@ class PVN:
 
 
 STOP_WITHIN = 0.5
-"""Metres from its goal at which an ideal second stage says stop; braking takes the drone a little further."""
+"""Metres from its goal at which an ideal second stage stops; braking takes the drone a little further."""
 
 
 class IdealAct:
@@ -184,7 +184,7 @@ class IdealAct:
         bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose[:, 2])
         stop = distance < STOP_WITHIN + simulator.max_speed * 0.1
         turn = (bearing / simulator.step_seconds).clamp(-simulator.max_yaw_rate, simulator.max_yaw_rate)
-        # It slows down in turns and before the goal, so as not to overshoot.
+        # Slower in curves and near the goal, so as not to overshoot.
         speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
         return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory
 
@@ -193,5 +193,5 @@ class IdealAct:
         return self.agent.maps(memory)
 
     def stop_probability(self, memory: PVNMemory) -> Tensor | None:
-        """None: distance decides."""
+        """None: it stops by distance."""
         return None

@@ -22,9 +22,9 @@ def normalised(image: Tensor) -> Tensor:
 
 
 def laid_out(value: Tensor) -> Tensor:
-    """Maps (K, C, H, W) as the device likes them: channels last on a GPU, whose convolutions are made for that.
+    """Maps (K, C, H, W) in the memory layout that suits the device: channels last on a GPU, for its convolutions.
 
-    On a CPU channels first: torch's norms lose three digits there with channels last.
+    Channels first on a CPU: torch's norms lose three digits there with channels last.
     """
     return value.contiguous(memory_format=torch.channels_last if value.is_cuda else torch.contiguous_format)
 

@@ -11,7 +11,7 @@ from typing import Any
 from pvn.corpus.segments import Segment
 from pvn.evaluation.flights import Flights
 from pvn.evaluation.pilots import Pilot, predicting_agent
-from pvn.evaluation.predictions import WHEN
+from pvn.evaluation.predictions import FIRST_AND_LAST
 from pvn.evaluation.summary import Summary
 from pvn.report.curves import PHASES, draw_learning, draw_success_by_radius, read_curves
 from pvn.systems import SYSTEMS
@@ -50,9 +50,9 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
     return found
 
 
-def illustrate_judgement(picture: Path, report: Mapping[str, Any]) -> Illustration:
-    """The calibration of PVN's goals and its bounds, in the picture that was drawn when they were judged."""
-    errors = {when: report[when]["calibration"]["error"] for when in WHEN}
+def illustrate_prediction_quality(picture: Path, report: Mapping[str, Any]) -> Illustration:
+    """The calibration of PVN's goals and its bounds, in the picture that was drawn when they were evaluated."""
+    errors = {when: report[when]["calibration"]["error"] for when in FIRST_AND_LAST}
     bound = report["last"]["bound"]["goal"]
     return Illustration(
         "What the predictions are worth",

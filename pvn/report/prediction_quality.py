@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pvn.evaluation.calibration import SHARES
-from pvn.evaluation.predictions import DISTRIBUTIONS, WHEN, Judgement
+from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST, PredictionQuality
 from pvn.viz import palette
 from pvn.viz.saving import save_figure
 
-COLOURS = dict(zip(WHEN, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))
+COLOURS = dict(zip(FIRST_AND_LAST, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))
 MARKERS = ("o", "^")
 """Of flights in the plot of bounds, by channel of the distributions."""
 MEDIANS = ("epsilon", "eta", "bound", "gap", "worst_gap")
@@ -49,28 +49,28 @@ def print_bound(report: Mapping[str, Any]) -> None:
     headings = [name.replace("_", "\n") for name in MEDIANS]  # on two lines, to fit 80 columns
     for name in DISTRIBUTIONS:
         table = _table(f"{name} distribution", *headings, "mean\ngap", "95%\nratio", "holds\n%", "< 1\n%")
-        for when in WHEN:
+        for when in FIRST_AND_LAST:
             table.add_row(when, *_cells(report[when]["bound"][name]))
         console.print(table)
     table = _table(
         "goal distribution: calibration; spread: for goals spread as in training",
         *("error", "overconfidence", "error, spread", "overconfidence, spread"),
     )
-    for when in WHEN:
+    for when in FIRST_AND_LAST:
         parts = (report[when]["calibration"], report[when]["spread_calibration"])
         figures = (part[key] for part in parts for key in ("error", "overconfidence"))
         table.add_row(when, *(f"{value:.3f}" for value in figures))
     console.print(table)
 
 
-def _draw_reliability(axis: Axes, judgement: Judgement) -> None:
+def _draw_reliability(axis: Axes, quality: PredictionQuality) -> None:
     """Share of the goals within the likeliest p of the predicted mass, for each p."""
     percent = 100 * SHARES
     axis.plot((0, 100), (0, 100), color="0.6", linewidth=1, label="as predicted")
     for when, colour in COLOURS.items():
         for style, kind, found in (
-            ("-", "goal", judgement.calibration[when]),
-            (":", "goal spread as in training", judgement.spread_calibration[when]),
+            ("-", "goal", quality.calibration[when]),
+            (":", "goal spread as in training", quality.spread_calibration[when]),
         ):
             label = f"{when} prediction, {kind} (error {100 * found.error:.1f}%)"
             axis.plot(percent, 100 * found.coverage, style, color=colour, linewidth=1.8, label=label)
@@ -82,11 +82,11 @@ def _draw_reliability(axis: Axes, judgement: Judgement) -> None:
     )  # fmt: skip
 
 
-def _draw_bounds(axis: Axes, judgement: Judgement) -> None:
+def _draw_bounds(axis: Axes, quality: PredictionQuality) -> None:
     """What each flight lost beside what the theorem allows, by its last prediction."""
     greatest = 1.0
     for name, channel in DISTRIBUTIONS.items():
-        found = judgement.bounds["last", name]
+        found = quality.bounds["last", name]
         axis.scatter(
             found.bound, found.gap, s=14, marker=MARKERS[channel], color=palette.PREDICTION_COLOURS[channel],
             alpha=0.6, linewidth=0,
@@ -101,11 +101,11 @@ def _draw_bounds(axis: Axes, judgement: Judgement) -> None:
     )  # fmt: skip
 
 
-def draw_judgement(path: Path, judgement: Judgement, title: str) -> None:
+def draw_prediction_quality(path: Path, quality: PredictionQuality, title: str) -> None:
     """Write a picture of the calibration of the goal distributions and of the bound on every flight."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.2, 7.0), layout="constrained")
-    _draw_reliability(left, judgement)
-    _draw_bounds(right, judgement)
+    _draw_reliability(left, quality)
+    _draw_bounds(right, quality)
     for axis in (left, right):
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), frameon=False)
     figure.suptitle(title, parse_math=False)

@@ -16,12 +16,15 @@ LIMIT_S = 120.0
 """After this long a test gives up; far more than it takes on a busy machine."""
 
 
-def _wait_until(condition, what="what was waited for"):
-    """The first true value of a condition; fails if it stays false."""
+def _wait_until(condition, what, every=0.02):
+    """The first true value of a condition, asked every so many seconds; fails if it stays false.
+
+    what: what is waited for, in words, or a function that gives the words.
+    """
     deadline = time.monotonic() + LIMIT_S
     while not (value := condition()):
         assert time.monotonic() < deadline, f"{what() if callable(what) else what} never happened"
-        time.sleep(0.02)
+        time.sleep(every)
     return value
 
 

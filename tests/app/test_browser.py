@@ -4,6 +4,7 @@ Nothing here is expected after a fixed time: a software renderer shares the core
 else runs on the machine.
 """
 
+import functools
 import gc
 import io
 import shutil
@@ -14,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -44,17 +44,17 @@ HEARD_S = 3.0
 
 @pytest.fixture(scope="module")
 def server():
-    before = torch.get_num_threads()
     with DemoServer(DemoConfig(port=0, field=3, visitors=2)) as server:
         yield server
-    torch.set_num_threads(before)
 
 
 class Guest:
     """Someone at a browser."""
 
     def __init__(self, server, wait_until):
-        self.server, self.wait_until = server, wait_until
+        self.server = server
+        # Every question to the browser takes time from what is waited for.
+        self.wait_until = functools.partial(wait_until, every=0.2)
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         for flag in (
@@ -207,7 +207,7 @@ def drag_the_golden_cone(guest, server):
     assert moved.x - cone.x == pytest.approx(4, abs=1.0) and abs(moved.y - cone.y) < 1.0
 
 
-def test_a_visitor_drags_a_landmark_types_flies_and_slides_back_in_time(invite, server, wait_until):
+def test_a_visitor_drags_a_landmark_types_flies_and_slides_back_in_time(invite, server):
     guest = invite()
     guest.wait_for("This is field 3")
     drag_the_golden_cone(guest, server)
@@ -228,7 +228,7 @@ def test_a_visitor_drags_a_landmark_types_flies_and_slides_back_in_time(invite, 
         is_grass = (middle.argmax(1) == 1).mean() > 0.3
         return is_grass and (np.abs(after - before).sum(-1) > 60).mean() > 0.01
 
-    wait_until(is_grass_at_another_moment, "another moment of the flight in the picture")
+    guest.wait_until(is_grass_at_another_moment, "another moment of the flight in the picture")
 
 
 RECORD_COPIES = """
@@ -242,7 +242,7 @@ RECORD_COPIES = """
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_the_command_is_copied_from_a_page_over_plain_http_too(invite, wait_until, is_plain):
+def test_the_command_is_copied_from_a_page_over_plain_http_too(invite, is_plain):
     """A page that comes neither from this computer nor over https has no access to the browser's clipboard."""
     guest = invite()
     guest.wait_for("This is field 3")
@@ -250,7 +250,7 @@ def test_the_command_is_copied_from_a_page_over_plain_http_too(invite, wait_unti
     guest.unfold("Share and save")
     guest.press("Copy")
     # The button says so for a moment only, which a slow test would miss.
-    wait_until(lambda: guest.driver.execute_script("return window.saidCopied"), "that the button said Copied")
+    guest.wait_until(lambda: guest.driver.execute_script("return window.saidCopied"), "that the button said Copied")
     assert guest.driver.execute_script("return window.copied").strip() == "pvn fly --field 3 --segment 1"
 
 

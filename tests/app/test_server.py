@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from pvn.app.demo.flight_setup import change_instruction, segment_setup
 from pvn.cli import main
@@ -60,7 +59,7 @@ def test_a_demonstration_and_its_goal_are_shown_only_where_there_is_one(page, fi
     assert np.allclose(lines["/goal"].points[..., :2].mean((0, 1)), (x, y), atol=0.1)
     for instruction, is_shown in (("go home", False), (setup.instruction, True)):
         page.show_setup(change_instruction(setup, instruction))
-        assert [lines[name].visible for name in ("/demonstration", "/goal", "/goal_point")] == [is_shown] * 3
+        assert [lines[name].visible for name in ("/demonstration", "/goal", "/path_end")] == [is_shown] * 3
         assert lines["/start"].visible
 
 
@@ -77,7 +76,6 @@ def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(page):
 
 @pytest.mark.long
 def test_the_page_is_served_while_eight_visitors_fly(visit, wait_until):
-    num_threads = torch.get_num_threads()
     with DemoServer(DemoConfig(port=0, field=3)) as server:
         visitors = [visit(0.001, server._shared) for _ in range(8)]
         for visitor in visitors:
@@ -93,7 +91,6 @@ def test_the_page_is_served_while_eight_visitors_fly(visit, wait_until):
         assert server._server.request_share_url() is None, "no visitor opens a tunnel to the world"
         for visitor in visitors:
             visitor.session.close()
-    torch.set_num_threads(num_threads)
     sys.stdout.write(f"page served in {1e3 * np.median(seconds):.0f} ms, at most {1e3 * max(seconds):.0f} ms\n")
 
 

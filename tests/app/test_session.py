@@ -213,6 +213,7 @@ def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed,
     assert (len(page.steps), page.num_moves) == drawn and page.state == "choosing"
 
 
+@pytest.mark.long
 def test_two_visitors_have_their_own_flights(visit, shared, field):
     visitors = visit(20.0), visit(20.0)
     visitors[1].session.choose_segment(2)
@@ -269,7 +270,13 @@ def test_a_flight_is_saved_as_a_film_and_as_a_recording(visit, suffix, package, 
     assert magic in visitor.page.files[f"flight{suffix}"][:16], visitor.page.warnings
 
 
-@pytest.mark.parametrize("case", ["segment", "words", "edited", "corpus", "gsmn", "oracle"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "words",
+        *(pytest.param(case, marks=pytest.mark.long) for case in ("segment", "edited", "corpus", "gsmn", "oracle")),
+    ],
+)
 def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     visitor = visit()

@@ -33,6 +33,7 @@ def run_refused(command, capsys):
     return " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.long
 def test_pvn_fly_flies_an_instruction_over_airsim(serve, tmp_path, capsys):
     with serve() as served:
         run(f'pvn fly "go to the soldier" --simulator airsim://127.0.0.1:{served.port} --stepped --out {tmp_path}')
@@ -60,6 +61,7 @@ def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_pause
     assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
 
 
+@pytest.mark.long
 def test_another_agent_flies_over_airsim_under_its_own_name_with_its_own_camera(serve, tmp_path, monkeypatch, capsys):
     camera, cameras = Camera(horizontal_view=math.radians(80)), []
     pilot = load_pilot("gsmn")

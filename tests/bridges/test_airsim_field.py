@@ -19,7 +19,6 @@ from pvn.bridges.airsim.protocol import Limits
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera
-from pvn.learning.agent import load_agent
 from pvn.rollout.flight import fly, simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
@@ -51,12 +50,12 @@ def fly_over_server(serve):
     return fly_tasks
 
 
-def test_the_agent_flies_over_airsim_as_it_does_natively(fly_over_server):
-    tasks = [segment.task for segment in sample_paragraph(3)][:3]
-    agent = load_agent("pvn")
+@pytest.mark.long
+def test_the_agent_flies_over_airsim_as_it_does_natively(fly_over_server, paragraph, shipped_pvn):
+    tasks = [segment.task for segment in paragraph[:3]]
     # A micrometre changes a pixel here and there, and differences grow with every plan: ten steps are two plans.
-    for task, log in zip(tasks, fly_over_server(tasks, agent, 10), strict=True):
-        native = fly(simulator_for([task]), [task], agent, horizon=10)
+    for task, log in zip(tasks, fly_over_server(tasks, shipped_pvn, 10), strict=True):
+        native = fly(simulator_for([task]), [task], shipped_pvn, horizon=10)
         assert log.num_steps.equal(native.num_steps) and log.has_stopped.equal(native.has_stopped)
         assert (log.pose_world - native.pose_world).abs().max() < 1e-3
         assert (log.action - native.action).abs().max() < 1e-3
@@ -80,17 +79,19 @@ def test_sharp_turns_are_flown_over_airsim_as_they_are_natively(fly_over_server,
 
 
 @pytest.mark.slow
-def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_the_native_one(fly_over_server):
+def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_the_native_one(
+    fly_over_server, shipped_pvn
+):
     paragraphs = (sample_paragraph(seed) for seed in range(100, 120))
     segments = list(itertools.islice(itertools.chain.from_iterable(paragraphs), 50))
-    tasks, agent = [segment.task for segment in segments], load_agent("pvn")
+    tasks = [segment.task for segment in segments]
 
     def has_succeeded(log, segment):
         distance = float(log.goal_distance([segment.demonstration.goal])[0])
         return bool(log.has_stopped[0]) and distance < SUCCESS_M
 
-    natively = [fly(simulator_for([task]), [task], agent, horizon=40) for task in tasks]
-    over_airsim = fly_over_server(tasks, agent, 40)
+    natively = [fly(simulator_for([task]), [task], shipped_pvn, horizon=40) for task in tasks]
+    over_airsim = fly_over_server(tasks, shipped_pvn, 40)
     interval = bootstrap_mean(np.array([has_succeeded(*pair) for pair in zip(natively, segments, strict=True)]))
     rate = np.mean([has_succeeded(*pair) for pair in zip(over_airsim, segments, strict=True)])
     assert interval.low <= rate <= interval.high, f"native {interval}, over AirSim {rate:.2f}"
@@ -217,7 +218,7 @@ def refuse(host, *arguments):
     [
         ("simGetImages", empty_image, "simGetImages: got 1 bytes for 0 x 0 pixels, expected an image"),
         ("simGetImages", no_images, "simGetImages: got no image"),
-        ("simGetImages", never, "Request timed out"),
+        pytest.param("simGetImages", never, "Request timed out", marks=pytest.mark.long),
         ("simGetImages", refuse, "the vehicle is gone"),
         ("getMultirotorState", refuse, "the vehicle is gone"),
     ],
@@ -288,6 +289,7 @@ def test_a_vehicle_that_cannot_be_armed_is_reported(serve, monkeypatch):
         AirSimField(port=served.port, options=STEPPED)
 
 
+@pytest.mark.long
 def test_a_climb_may_outlast_the_time_out_of_answers(serve, layout, monkeypatch):
     with serve(speed=1.0) as served:
         with AirSimField(port=served.port, layout=layout, options=AirSimOptions(timeout_s=60)) as field:

@@ -209,6 +209,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_server_even_if_a_client_is_connected():
     options = ["serve", "airsim", "--port", "0", "--quality", "fast"]
     command = [sys.executable, "-c", SERVE_AS_IN_PYTHON_3_12, *options]

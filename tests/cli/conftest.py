@@ -8,6 +8,7 @@ import pytest
 
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
+from pvn.viz import flight_files, flight_picture
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +78,22 @@ def corpus(corpus_folder, in_an_empty_folder):
     """The small corpus as the folder `corpus` of the present one."""
     Path("corpus").symlink_to(corpus_folder)
     return corpus_folder
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures are empty files, which are written faster."""
+
+    def touch(path, *arguments, **options):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    monkeypatch.setattr(flight_picture, "draw_flight", touch)
+    monkeypatch.setattr(flight_files, "draw_summary", touch)
+
+
+@pytest.fixture
+def bare(undrawn, monkeypatch):
+    """Neither rerun nor ffmpeg is installed."""
+    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
+    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)

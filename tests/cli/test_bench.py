@@ -14,7 +14,7 @@ def test_the_simulators_speed_is_one_json_object(run, capfd):
     assert report["cpu"]["first_frame_mb"] < 600
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_agents_speed_tells_where_the_time_goes(printed):
     report = json.loads(printed("pvn bench agent --json --device cpu"))
     policy, learning = report["policy"], report["learning"]

@@ -45,6 +45,7 @@ def lani():
         path.write_text(json.dumps(content))
 
 
+@pytest.mark.long
 def test_a_corpus_is_made_measured_and_drawn(printed):
     text = printed("pvn corpus make --size 60 --seed 3 --noise 0.1 --out made --processes 1")
     assert "60 segments (42 train, 9 dev, 9 test)" in text

@@ -6,21 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import write_corpus
 from pvn.evaluation.flights import Flights, read_flights
 from pvn.learning.agent import shipped_weights
 from pvn.learning.checkpoint import write_tensors
-from pvn.viz import flight_files
+
+
+@pytest.fixture(scope="session")
+def two_folder(paragraph, tmp_path_factory):
+    """A corpus with two dev segments. Do not change it."""
+    folder = tmp_path_factory.mktemp("stored") / "two"
+    write_corpus(Corpus("two", {"dev": tuple(paragraph[1:3])}), folder)
+    return folder
 
 
 @pytest.fixture
-def two():
-    """A corpus with two dev segments."""
-    write_corpus(Corpus("two", {"dev": tuple(sample_paragraph(3)[1:3])}), Path("two"))
+def two(two_folder, in_an_empty_folder):
+    Path("two").symlink_to(two_folder)
 
 
+@pytest.mark.long
 def test_agents_are_compared_with_intervals_and_an_interrupted_evaluation_resumes(corpus, printed):
     command = "pvn evaluate --agent oracle stop average --corpus corpus --split dev --limit 9 --out results --json"
     first = printed(command)
@@ -58,7 +64,7 @@ def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed)
     )
     name = "pvn_altitude4_yaw2_stop0.9_plan3"
     assert [row["system"] for row in (*plain, *changed)] == ["pvn", name]
-    assert plain[0]["steps"] != changed[0]["steps"]
+    assert plain[0]["metres"] != changed[0]["metres"]
     assert sorted(path.name for path in Path("results").iterdir()) == [
         f"pvn_{rest}dev_1.{ending}"
         for rest in ("altitude4_yaw2_stop0.9_plan3_", "")
@@ -84,9 +90,7 @@ def test_bound_evaluates_predictions_and_refuses_who_predicts_nothing(two, print
     assert "oracle: predicts no visitation distributions" in message and not Path("elsewhere").exists()
 
 
-def test_record_flies_the_first_segments_again_and_json_stays_json(corpus, printed, monkeypatch):
-    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
-    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
+def test_record_flies_the_first_segments_again_and_json_stays_json(corpus, bare, printed):
     command = "pvn evaluate --agent oracle stop --corpus corpus --split train --limit 3 --record 2 --json"
     assert [row["system"] for row in json.loads(printed(command))] == ["oracle", "stop"]
     names = sorted(path.name for path in Path("results/recordings").iterdir())

@@ -41,6 +41,7 @@ def test_a_gallery_says_how_many_reached_their_goals(printed):
     assert "oracle: 2 of 2 reached their goals" in text and is_drawn("oracle")
 
 
+@pytest.mark.long
 def test_random_segments_of_a_corpus_are_the_same_for_the_same_seed(corpus, printed):
     for name, seed in (("a", 2), ("b", 2), ("c", 3)):
         printed(f"pvn figure gallery --corpus corpus --split test --count 2 --seed {seed} --agent stop --out {name}")
@@ -48,6 +49,7 @@ def test_random_segments_of_a_corpus_are_the_same_for_the_same_seed(corpus, prin
     assert a.shape == b.shape and (a == b).all() and (a.shape != c.shape or (a != c).any())
 
 
+@pytest.mark.long
 def test_more_flights_than_a_tour_has_come_from_the_next_fields(printed):
     text = printed("pvn figure gallery --field 3 --count 7 --agent stop --out stops")
     assert "of 7 reached their goals" in text

@@ -12,6 +12,7 @@ from pvn.corpus.store import read_corpus
 from pvn.learning.agent import shipped_weights
 from pvn.viz import flight_files
 from pvn.world.lani import write_layout
+from pvn.world.layout import Landmark, Layout
 
 FIELD = 4
 
@@ -31,31 +32,34 @@ def own_field():
     write_layout(sample_paragraph(3)[0].task.layout, Path("own.json"))
 
 
-def test_all_five_of_a_field_are_flown_and_drawn(printed):
+def test_one_flight_is_drawn(printed):
+    text = printed(f"pvn fly --field {FIELD} --segment 1 --agent oracle --quality fast --out out")
+    assert f"picture: out/field{FIELD}_1.png" in text and imread(f"out/field{FIELD}_1.png").shape[0] > 500
+
+
+def test_all_five_of_a_field_are_flown(undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --agent stop --out out")
     segments = sample_paragraph(FIELD)
     assert rows(text) == [(str(number), s.task.instruction) for number, s in enumerate(segments, start=1)]
     assert f"stop in field {FIELD}" in text and "m from the goal" in text
     assert pictures("out") == [f"field{FIELD}_{number}.png" for number in range(1, 6)]
     assert all(f"picture: out/{name}" in text for name in pictures("out"))
-    assert imread(f"out/field{FIELD}_1.png").shape[0] > 500
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("agent", ["pvn", "gsmn", "chaplot", "oracle", "average", "pvn-ideal-act", "pvn-half-height"])
-def test_every_agent_of_the_package_flies(agent, printed):
+def test_every_agent_of_the_package_flies(agent, undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --segment 2 --agent {agent} --quality fast")
     assert f"{agent} in field {FIELD}" in text
     assert pictures("pictures") == [f"field{FIELD}_2.png"]
 
 
-def test_several_segments_of_a_field_are_named_by_their_numbers(printed):
+def test_several_segments_of_a_field_are_named_by_their_numbers(undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --segment 5 2 --agent stop --out out")
     assert [label for label, _ in rows(text)] == ["5", "2"]
     assert pictures("out") == [f"field{FIELD}_2.png", f"field{FIELD}_5.png"]
 
 
-def test_segments_of_a_corpus_are_named_by_their_ids(corpus, printed):
+def test_segments_of_a_corpus_are_named_by_their_ids(corpus, undrawn, printed):
     first, second = read_corpus(corpus)["test"][1:3]
     text = printed(f"pvn fly --corpus corpus --segment {first.id} {second.id} --agent oracle --out out")
     assert rows(text) == [(one.id, one.task.instruction) for one in (first, second)]
@@ -63,7 +67,8 @@ def test_segments_of_a_corpus_are_named_by_their_ids(corpus, printed):
     assert pictures("out") == sorted(f"corpus_{one.id}.png" for one in (first, second))
 
 
-def test_a_seed_is_another_tour_through_the_same_field(own_field, printed):
+@pytest.mark.long
+def test_a_seed_is_another_tour_through_the_same_field(own_field, undrawn, printed):
     layout = sample_paragraph(3)[0].task.layout
     for options, seed, name in (
         ("--field own.json", 0, "own_seed0_1.png"),
@@ -73,27 +78,25 @@ def test_a_seed_is_another_tour_through_the_same_field(own_field, printed):
         text = printed(f"pvn fly {options} --segment 1 --agent stop --out out")
         assert rows(text) == [("1", sample_paragraph(seed, layout)[0].task.instruction)]
         assert name in pictures("out")
-    assert printed("pvn fly --field 3 --segment 1 --agent stop --out out --seed 3") == printed(
-        "pvn fly --field 3 --segment 1 --agent stop --out out"
+    assert rows(printed("pvn fly --field 3 --seed 3 --segment 1 --agent stop --out out")) == rows(
+        printed("pvn fly --field 3 --segment 1 --agent stop --out out")
     ), "a random field's own tour is that of its number"
 
 
-def test_your_own_words_are_flown_and_have_no_goal(printed):
+def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
     text = printed('pvn fly "fly to the  zyzzyva qwertz and stop" --field 5 --quality fast --out out')
     assert "pvn does not know these words and ignores them: zyzzyva, qwertz" in text
     assert rows(text) == [("1", "fly to the zyzzyva qwertz and stop")] and "goal" not in text
     assert pictures("out") == ["field5_1.png"]
 
 
-def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(printed):
-    from pvn.world.layout import Landmark, Layout
-
-    write_layout(Layout((Landmark("Well", 30.0, 25.0, 1.5, 0.0),)), Path("bare.json"))
+def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, printed):
+    write_layout(Layout((Landmark("Well", 30.0, 25.0, 5.0, 0.0),)), Path("bare.json"))
     text = printed('pvn fly "go to the well" --field bare.json --start 20 25 0 --quality fast --device cpu')
     assert rows(text) == [("1", "go to the well")]
 
 
-def test_an_agents_own_file_flies_under_the_name_of_its_folder(printed):
+def test_an_agents_own_file_flies_under_the_name_of_its_folder(undrawn, printed, refused):
     Path("mine").mkdir()
     for suffix in (".json", ".safetensors"):
         shutil.copy(shipped_weights("pvn").with_suffix(suffix), f"mine/agent{suffix}")
@@ -101,24 +104,11 @@ def test_an_agents_own_file_flies_under_the_name_of_its_folder(printed):
     assert f"mine in field {FIELD}" in text
     Path("runs").mkdir()
     Path("mine").rename("runs/gsmn")
-    # A PVN in the place of another system is not flown under that system's name.
-    with pytest.raises(SystemExit):
-        printed("pvn fly --agent gsmn --runs runs")
+    message = refused("pvn fly --agent gsmn --runs runs")
+    assert "holds an agent of class PVN, expected GSMN" in message, "a PVN does not fly under another's name"
 
 
-@pytest.fixture
-def bare(monkeypatch):
-    """Neither rerun nor ffmpeg is installed; summaries are empty files, which are written faster."""
-    monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
-    monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
-
-    def touch(path, record):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-    monkeypatch.setattr(flight_files, "draw_summary", touch)
-
-
+@pytest.mark.long
 def test_record_writes_recording_film_and_summary_instead_of_a_picture(printed):
     pytest.importorskip("imageio_ffmpeg")
     text = printed("pvn fly --field 3 --segment 2 --agent stop --record --out saved")
@@ -126,7 +116,7 @@ def test_record_writes_recording_film_and_summary_instead_of_a_picture(printed):
     assert pictures("saved") == [f"field3_2{ending}" for ending in endings]
     for ending, kind in ((".mp4", "film"), (".png", "picture")):
         assert f"{kind}: saved/field3_2{ending}" in text and Path(f"saved/field3_2{ending}").stat().st_size > 1e4
-    assert imread("saved/field3_2.png").shape[0] > 1000 and "m from the goal" in text
+    assert imread("saved/field3_2.png").shape[0] > 500 and "m from the goal" in text
 
 
 def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(bare, printed):

@@ -31,6 +31,7 @@ def test_help_imports_nothing_heavy(command):
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.long
 def test_a_reader_of_the_help_may_leave_early():
     with subprocess.Popen(
         [sys.executable, "-m", "pvn.cli", "train", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

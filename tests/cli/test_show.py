@@ -13,6 +13,7 @@ def test_the_catalogue_shows_the_classes_that_are_named(printed):
     assert imread("sheet.png").std() > 0.05
 
 
+@pytest.mark.long
 def test_an_exported_field_is_the_same_field(printed):
     text = printed("pvn show field --field 2 --export random_config_2.json --out a.png")
     assert "field2, " in text and "environment file: random_config_2.json" in text
@@ -26,6 +27,7 @@ def test_a_flight_is_shown_as_the_ending_says(printed):
     assert Path("flight.gif").read_bytes()[:4] == b"GIF8"
 
 
+@pytest.mark.long
 def test_a_film_is_named_by_field_and_segment(printed):
     pytest.importorskip("imageio_ffmpeg")
     assert "pictures/field3_seed1_2.mp4" in printed("pvn show flight --field 3 --seed 1 --segment 2 --agent stop")

@@ -55,6 +55,7 @@ def page(content):
 FIGURES = ("evolution", "gallery", "maps")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_is_a_vector_pdf_with_searchable_text_of_seven_points_at_17_cm(drawn, name):
     content = (drawn / f"{name}.pdf").read_bytes()
@@ -69,12 +70,14 @@ def test_a_figure_is_a_vector_pdf_with_searchable_text_of_seven_points_at_17_cm(
     assert len(re.findall(r"\b[lc]\n", text)) > 50, "paths are lines, not pixels"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_png_beside_it_has_300_dots_per_inch(drawn, name):
     picture = imread(drawn / f"{name}.png")
     assert picture.shape[1] == pytest.approx(300 * PAGE_INCHES, abs=2) and picture[..., :3].std() > 0.1
 
 
+@pytest.mark.long
 def test_predictions_have_their_two_colours(drawn):
     picture = imread(drawn / "evolution.png")[..., :3]
     for colour in palette.PREDICTION_COLOURS:
@@ -134,6 +137,7 @@ DRAWINGS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", DRAWINGS)
 def test_dollar_signs_are_drawn_as_they_were_typed(what, priced, tmp_path):
     DRAWINGS[what](tmp_path / "drawn.png", *priced)

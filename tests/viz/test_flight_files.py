@@ -56,6 +56,7 @@ def test_a_wrong_ending_is_refused(record, write, ending):
         write(record, Path(f"flight{ending}"))
 
 
+@pytest.mark.long
 def test_a_summary_without_maps_is_shorter_and_the_same_every_time(mapless_record, tmp_path):
     for name in ("one.png", "two.png"):
         draw_summary(tmp_path / name, mapless_record)

@@ -33,10 +33,9 @@ MIDDLE = FIELD_SIZE / 2
 SKY = (184, 214, 240)
 MEADOW_COLOUR, MEADOW_SIZE = (117, 127, 69), 1200.0
 """Colour and side (metres) of the plain ground around the picture of the field."""
-FLOWN, DEMONSTRATED, GOAL, START, OUTLINE = map(
-    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.OUTLINE)
+FLOWN, DEMONSTRATED, GOAL, START = map(
+    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START)
 )
-LINE_WIDTH, OUTLINE_WIDTH = 0.14, 0.2
 NO_POINTS = np.zeros((0, 2))
 CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 65)) for trig in (np.cos, np.sin)], -1)
 """Points (65, 2) of a circle of radius 1, metres."""
@@ -197,22 +196,16 @@ class FieldView3D:
         goal = path[-1:]
         self._show_lines("/start", _lines_through(np.array([x, y]) + 0.8 * CIRCLE, RING_HEIGHT), START)
         self._show_lines("/demonstration", _lines_through(path, PATH_HEIGHT)[::2], DEMONSTRATED)
-        for name, radius in (("/goal", SUCCESS_M), ("/goal_point", 0.5)):
+        # The demonstrated path ends in a small ring of its own colour: one of the goal's is lost on a predicted goal.
+        for name, radius, colour in (("/goal", SUCCESS_M, GOAL), ("/path_end", 0.5, DEMONSTRATED)):
             ring = goal + radius * CIRCLE if len(goal) else NO_POINTS
-            self._show_lines(name, _lines_through(ring, RING_HEIGHT), GOAL)
+            self._show_lines(name, _lines_through(ring, RING_HEIGHT), colour)
 
     def _show_lines(self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int]) -> None:
-        """Show lines (N, 2, 3), with an outline, in place of those that were shown under this name."""
-        self._show_plain_lines(name, lines, colour, LINE_WIDTH)
-        below = lines - np.array([0.0, 0.0, 0.04], np.float32)
-        self._show_plain_lines(f"{name}_outline", below, OUTLINE, OUTLINE_WIDTH)
-
-    def _show_plain_lines(
-        self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int], width: float
-    ) -> None:
+        """Show lines (N, 2, 3) in place of those that were shown under this name."""
         handle = self._lines.get(name)
         if handle is None and len(lines):
-            self._lines[name] = self._scene.add_line_segments(name, lines, colors=colour, thickness=width)
+            self._lines[name] = self._scene.add_line_segments(name, lines, colors=colour, thickness=0.14)
         elif handle is not None:
             handle.visible = len(lines) > 0
             if len(lines):

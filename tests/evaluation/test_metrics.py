@@ -1,44 +1,28 @@
-"""Metrics on paths whose figures can be worked out by hand, intervals on data whose truth is known."""
+"""Metrics of paths for which they can be worked out by hand, and against independent implementations."""
 
-import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pvn.corpus.meadow.generator import sample_paragraph
-from pvn.corpus.meadow.scene import solid_extent
-from pvn.evaluation.intervals import (
-    Bootstrap,
-    Figure,
-    bootstrap_difference,
-    bootstrap_mean,
-    bootstrap_median,
-    bootstrap_ratio,
-)
 from pvn.evaluation.metrics import (
     count_collisions,
     coverage_weighted_length,
     earth_movers_distance,
     masses,
-    measure,
-    measure_log,
+    measure_flights,
     normalised_dtw,
     obstacles,
     path_length,
     resample,
 )
 from pvn.evaluation.path_distances import transport_cost, warping_cost
-from pvn.evaluation.summary import summarise
-from pvn.rollout.flight import fly, simulator_for
-from pvn.rollout.oracle import Oracle
-from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
-from pvn.world.task import Task
+from pvn.world.shapes import solid_extent
+from pvn.world.task import Demonstration, Task
 
 AHEAD = np.array([[0.0, 0.0], [10.0, 0.0]])
 """The demonstrated path of most tests: ten metres straight east."""
@@ -48,9 +32,12 @@ def path(*points):
     return np.array(points, float)
 
 
-def measured(*points, has_stopped=True, demonstrated=AHEAD, landmarks=()):
-    task = Task(Layout(landmarks), (*demonstrated[0], 0.0), demonstrated, "go on")
-    return measure([path(*points)], [has_stopped], [task])
+def demonstrated_path(points, landmarks=()):
+    return Demonstration(Task(Layout(landmarks), (*points[0], 0.0), "go on"), points)
+
+
+def measured(*points, has_stopped=True, demonstrated=AHEAD):
+    return measure_flights([path(*points)], [has_stopped], [demonstrated_path(demonstrated)])
 
 
 def wandering(seed, num_points=25):
@@ -59,9 +46,6 @@ def wandering(seed, num_points=25):
 
 def is_near(value):
     return pytest.approx(value, abs=1e-9)
-
-
-# One flight
 
 
 def test_a_flight_along_the_demonstrated_path_has_full_marks():
@@ -150,25 +134,23 @@ def test_a_demonstration_that_goes_nowhere_divides_by_nothing():
 
 
 def test_a_batch_is_its_flights_one_by_one():
-    tasks = [Task(Layout(()), (0, 0, 0), wandering(seed), "go on") for seed in range(5)]
+    demonstrations = [demonstrated_path(wandering(seed)) for seed in range(5)]
     paths = [wandering(10 + seed, 5 + 4 * seed) for seed in range(5)]
     stops = [True, False, True, True, False]
-    batch = measure(paths, stops, tasks)
+    batch = measure_flights(paths, stops, demonstrations)
     for flight in range(5):
-        single = measure(paths[flight : flight + 1], stops[flight : flight + 1], tasks[flight : flight + 1])
+        own = slice(flight, flight + 1)
+        single = measure_flights(paths[own], stops[own], demonstrations[own])
         for name, value in vars(batch.select(np.arange(5) == flight)).items():
             assert value.tolist() == getattr(single, name).tolist(), name
 
 
 def test_flights_that_cannot_be_measured_are_refused():
-    task = Task(Layout(()), (0, 0, 0), AHEAD, "go on")
-    with pytest.raises(ValueError, match="got 1 paths, 2 stops and 1 tasks"):
-        measure([AHEAD], [True, True], [task])
+    demonstration = demonstrated_path(AHEAD)
+    with pytest.raises(ValueError, match="got 1 paths, 2 stops and 1 demonstrations"):
+        measure_flights([AHEAD], [True, True], [demonstration])
     with pytest.raises(ValueError, match="path of flight 0: got shape"):
-        measure([AHEAD * np.nan], [True], [task])
-
-
-# Two paths
+        measure_flights([AHEAD * np.nan], [True], [demonstration])
 
 
 @pytest.mark.parametrize("metric", [normalised_dtw, coverage_weighted_length, earth_movers_distance])
@@ -240,9 +222,6 @@ def test_64_masses_are_enough():
         assert earth_movers_distance(flown, demonstrated) == pytest.approx(ot.emd2([], [], fine), abs=0.02)
 
 
-# Collisions
-
-
 def landmark(name, x=25.0, y=25.0, scale=1.0):
     return Landmark(name, x, y, LANDMARK_CLASSES[name].radius * scale)
 
@@ -267,146 +246,10 @@ def test_an_entry_counts_once_however_long_the_stay_and_beside_is_not_inside():
     assert count_collisions(path((10, 10), (40, 10)), obstacles(Layout(()))) == 0
 
 
-def test_demonstrated_paths_hit_nothing():
-    tasks = [segment.task for seed in range(5) for segment in sample_paragraph(seed)]
-    assert measure([task.path for task in tasks], [True] * len(tasks), tasks).num_collisions.sum() == 0
-
-
-# Intervals
-
-QUICK = Bootstrap(num_resamples=1000)
-
-
-def test_the_same_seed_gives_the_same_interval_to_the_bit():
-    values = np.random.default_rng(0).normal(size=300)
-    for statistic in (bootstrap_mean, bootstrap_median):
-        assert statistic(values) == statistic(values)
-        assert statistic(values) != statistic(values, bootstrap=Bootstrap(seed=1))
-
-
-def test_intervals_of_rates_hold_the_truth_about_95_times_in_100():
-    generator = np.random.default_rng(0)
-    figures = [bootstrap_mean(generator.random(100) < 0.7, bootstrap=QUICK) for _ in range(400)]
-    assert 0.92 < np.mean([figure.low <= 0.7 <= figure.high for figure in figures]) < 0.98
-
-
-def test_flights_of_one_environment_are_not_independent_and_clusters_account_for_it():
-    generator = np.random.default_rng(0)
-    environments = np.repeat(np.arange(60), 5)
-    covered = []
-    for _ in range(200):
-        values = (generator.random(60) < 0.7)[environments]  # all flights of an environment share its fate
-        figures = [bootstrap_mean(values, clusters, QUICK) for clusters in (None, environments)]
-        covered.append([figure.low <= 0.7 <= figure.high for figure in figures])
-    by_flights, by_environments = np.mean(covered, axis=0)
-    assert by_flights < 0.7 and 0.90 < by_environments < 0.98
-
-
-def test_resampled_means_and_medians_are_those_of_the_drawn_flights():
-    values = np.random.default_rng(1).exponential(size=12)
-    environments = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5, 5, 5])
-    drawn = np.random.default_rng(7).integers(6, size=(400, 6))
-    samples = [np.concatenate([values[environments == unit] for unit in units]) for units in drawn]
-    few = Bootstrap(num_resamples=400, seed=7)
-    for ours, numpy in ((bootstrap_mean, np.mean), (bootstrap_median, np.median)):
-        found = ours(values, environments, few)
-        expected = np.quantile([numpy(sample) for sample in samples], [0.025, 0.975])
-        assert [found.value, found.low, found.high] == pytest.approx([numpy(values), *expected])
-
-
-def test_the_percentile_interval_is_scipys():
-    stats = pytest.importorskip("scipy.stats")
-    values = np.random.default_rng(2).exponential(size=200)
-    theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=10_000, rng=0).confidence_interval
-    ours = bootstrap_mean(values)
-    assert [ours.low, ours.high] == pytest.approx([theirs.low, theirs.high], abs=0.01)
-
-
-def test_a_paired_difference_is_narrower_than_two_intervals():
-    generator = np.random.default_rng(0)
-    hardness = generator.normal(size=150)
-    one, other = hardness + generator.normal(0.2, 0.2, 150), hardness + generator.normal(0.0, 0.2, 150)
-    paired = bootstrap_difference(one, other)
-    apart = [bootstrap_mean(system) for system in (one, other)]
-    assert paired.low > 0.1 and paired.high < 0.3
-    assert apart[0].low < apart[1].high  # unpaired, the two intervals overlap
-    assert paired.high - paired.low < min(figure.high - figure.low for figure in apart) / 2
-    assert bootstrap_difference(one, one) == Figure(0.0, 0.0, 0.0)
-
-
-def test_a_ratio_is_of_sums_not_of_flights():
-    figure = bootstrap_ratio([1, 0, 0], [10, 10, 80])
-    assert figure.value == is_near(1 / 100) and figure.low == 0 < figure.high
-    assert bootstrap_ratio([0, 0], [0, 0]) == Figure(0.0, 0.0, 0.0)
-
-
-def test_figures_of_nothing_are_refused():
-    with pytest.raises(ValueError, match="got none, expected at least one"):
-        bootstrap_mean([])
-    with pytest.raises(ValueError, match="one for each flight"):
-        bootstrap_mean([1.0, 2.0], clusters=[0])
-
-
-# Summary
-
-
-@pytest.fixture(scope="module")
-def flown():
-    """Segments of three fields, flown by the oracle."""
-    segments = [replace(segment, environment=seed) for seed in range(3) for segment in sample_paragraph(seed)]
-    tasks = [segment.task for segment in segments]
-    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle())
-    return segments, log
-
-
-def test_metrics_of_a_log_are_those_the_log_knows_of_itself(flown):
-    segments, log = flown
-    tasks = [segment.task for segment in segments]
-    found = measure_log(log, tasks)
-    assert found.stop_distance == pytest.approx(log.goal_distance(tasks).numpy(), abs=1e-4)
-    assert found.distance_flown == pytest.approx(log.distance_flown().numpy(), rel=1e-4)
-    assert found.num_steps.tolist() == log.num_steps.tolist()
-    # Even the oracle, which turns in a curve where the demonstration turns on the spot, is not at 1.
-    assert found.is_success.all() and 0.8 < found.ndtw.mean() < 1
-
-
-def test_a_summary_has_every_flight_in_its_groups(flown):
-    segments, log = flown
-    found = measure_log(log, [segment.task for segment in segments])
-    summary = summarise("oracle", "dev", found, segments, QUICK)
-    assert summary.overall.flights == len(segments) and summary.overall.environments == 3
-    assert summary.overall.sr == Figure(100.0, 100.0, 100.0)
-    assert summary.overall.mean_distance.value == is_near(found.stop_distance.mean())
-    assert summary.overall.median_distance.value == is_near(np.median(found.stop_distance))
-    per_100m = 100 * found.num_collisions.sum() / found.distance_flown.sum()
-    assert summary.overall.collisions_per_100m.value == is_near(per_100m)
-    assert summary.overall.success_by_radius[5.0] == summary.overall.sr
-    assert sum(group.flights for group in (summary.seen, summary.unseen) if group) == len(segments)
-    assert sum(group.flights for group in summary.by_length.values()) == len(segments)
-    turning = [s for s in segments if any(text.startswith("turn") for text in s.annotation.manoeuvres)]
-    assert summary.by_manoeuvre["turn"].flights == len(turning)
-
-
-def test_a_summary_is_plain_json(flown):
-    segments, log = flown
-    found = measure_log(log, [segment.task for segment in segments])
-    text = json.dumps(summarise("oracle", "dev", found, segments, QUICK).to_json(), allow_nan=False)
-    summary = json.loads(text)
-    keys = (
-        "system split flights sr mean_distance median_distance osr spl ndtw sdtw cls emd semd loose_sr "
-        "collisions_per_100m steps success_by_radius seen unseen by_manoeuvre by_length"
-    )
-    assert set(keys.split()) <= set(summary)
-    assert set(summary["sr"]) == {"value", "low", "high"}
-    assert [row["radius"] for row in summary["success_by_radius"]] == list(range(1, 11))
-
-
-def test_segments_of_which_nothing_is_known_have_no_groups_but_length(flown):
-    segments, log = flown
-    bare = [replace(segment, annotation=None) for segment in segments]
-    summary = summarise("oracle", "dev", measure_log(log, [s.task for s in bare]), bare, QUICK)
-    assert summary.seen is None and summary.unseen is None and summary.by_manoeuvre == {}
-    assert sum(group.flights for group in summary.by_length.values()) == len(bare)
+def test_demonstrated_paths_hit_nothing(meadow):
+    demonstrations = [segment.demonstration for segment in meadow["dev"]]
+    paths = [demonstration.path for demonstration in demonstrations]
+    assert measure_flights(paths, [True] * len(paths), demonstrations).num_collisions.sum() == 0
 
 
 def test_evaluation_does_without_scipy_and_viewers():

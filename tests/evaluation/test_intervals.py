@@ -1,0 +1,85 @@
+"""Intervals on data whose truth is known."""
+
+import numpy as np
+import pytest
+
+from pvn.evaluation.intervals import (
+    Bootstrap,
+    Estimate,
+    bootstrap_difference,
+    bootstrap_mean,
+    bootstrap_median,
+    bootstrap_ratio,
+)
+
+QUICK = Bootstrap(num_resamples=1000)
+
+
+def test_the_same_seed_gives_the_same_interval_to_the_bit():
+    values = np.random.default_rng(0).normal(size=300)
+    for statistic in (bootstrap_mean, bootstrap_median):
+        assert statistic(values) == statistic(values)
+        assert statistic(values) != statistic(values, bootstrap=Bootstrap(seed=1))
+
+
+def test_intervals_of_rates_hold_the_truth_about_95_times_in_100():
+    generator = np.random.default_rng(0)
+    estimates = [bootstrap_mean(generator.random(100) < 0.7, bootstrap=QUICK) for _ in range(400)]
+    assert 0.92 < np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates]) < 0.98
+
+
+def test_flights_of_one_environment_are_not_independent_and_clusters_account_for_it():
+    generator = np.random.default_rng(0)
+    environments = np.repeat(np.arange(60), 5)
+    covered = []
+    for _ in range(200):
+        values = (generator.random(60) < 0.7)[environments]  # all flights of an environment share its fate
+        estimates = [bootstrap_mean(values, clusters, QUICK) for clusters in (None, environments)]
+        covered.append([estimate.low <= 0.7 <= estimate.high for estimate in estimates])
+    by_flights, by_environments = np.mean(covered, axis=0)
+    assert by_flights < 0.7 and 0.90 < by_environments < 0.98
+
+
+def test_resampled_means_and_medians_are_those_of_the_drawn_flights():
+    values = np.random.default_rng(1).exponential(size=12)
+    environments = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 5, 5, 5])
+    drawn = np.random.default_rng(7).integers(6, size=(400, 6))
+    samples = [np.concatenate([values[environments == unit] for unit in units]) for units in drawn]
+    few = Bootstrap(num_resamples=400, seed=7)
+    for ours, numpy in ((bootstrap_mean, np.mean), (bootstrap_median, np.median)):
+        found = ours(values, environments, few)
+        expected = np.quantile([numpy(sample) for sample in samples], [0.025, 0.975])
+        assert [found.value, found.low, found.high] == pytest.approx([numpy(values), *expected])
+
+
+def test_the_percentile_interval_is_scipys():
+    stats = pytest.importorskip("scipy.stats")
+    values = np.random.default_rng(2).exponential(size=200)
+    theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=10_000, rng=0).confidence_interval
+    ours = bootstrap_mean(values)
+    assert [ours.low, ours.high] == pytest.approx([theirs.low, theirs.high], abs=0.01)
+
+
+def test_a_paired_difference_is_narrower_than_two_intervals():
+    generator = np.random.default_rng(0)
+    hardness = generator.normal(size=150)
+    one, other = hardness + generator.normal(0.2, 0.2, 150), hardness + generator.normal(0.0, 0.2, 150)
+    paired = bootstrap_difference(one, other)
+    apart = [bootstrap_mean(system) for system in (one, other)]
+    assert paired.low > 0.1 and paired.high < 0.3
+    assert apart[0].low < apart[1].high  # unpaired, the two intervals overlap
+    assert paired.high - paired.low < min(estimate.high - estimate.low for estimate in apart) / 2
+    assert bootstrap_difference(one, one) == Estimate(0.0, 0.0, 0.0)
+
+
+def test_a_ratio_is_of_sums_not_of_flights():
+    estimate = bootstrap_ratio([1, 0, 0], [10, 10, 80])
+    assert estimate.value == pytest.approx(1 / 100) and estimate.low == 0 < estimate.high
+    assert bootstrap_ratio([0, 0], [0, 0]) == Estimate(0.0, 0.0, 0.0)
+
+
+def test_estimates_from_no_flights_are_refused():
+    with pytest.raises(ValueError, match="got none, expected at least one"):
+        bootstrap_mean([])
+    with pytest.raises(ValueError, match="one for each flight"):
+        bootstrap_mean([1.0, 2.0], clusters=[0])

@@ -1,0 +1,185 @@
+"""Pilots: systems and agents' files, ready to fly; what does not belong together is refused."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pvn.evaluation.pilots import (
+    average_pilot,
+    change_flights,
+    check_different,
+    check_words,
+    load_pilot,
+    predicting_agent,
+)
+from pvn.learning.agent import shipped_weights
+from pvn.model.pvn import PVN, IdealAct
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.simulator.interface import SimulatorConfig
+from pvn.systems import SYSTEMS, TRAINED, FlightChanges, find_system
+
+FLOWN_WITH_PVN = [name for name, system in SYSTEMS.items() if system.run == "pvn"]
+
+
+def copy_shipped(name, folder):
+    """The package's agent as a run writes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix in (".safetensors", ".json"):
+        shutil.copy(shipped_weights(name).with_suffix(suffix), folder / f"agent{suffix}")
+    return folder / "agent.safetensors"
+
+
+def test_average_is_the_oracles_average(meadow):
+    pilot = average_pilot(meadow["train"])
+    assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24
+    assert load_pilot("average", training=meadow["train"]).policy == pilot
+    assert load_pilot("average").policy != pilot, "without training segments, the paper's average"
+
+
+def test_changed_flights_are_changed_and_keep_the_weights():
+    pilots = {name: load_pilot(name) for name in FLOWN_WITH_PVN}
+    assert set(pilots) == {"pvn", "pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate"}
+    plain, half, fast = (pilots[name] for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"))
+    assert half.config.altitude == plain.config.altitude / 2
+    assert fast.config.max_yaw_rate == fast.policy.simulator.max_yaw_rate == 2 * plain.config.max_yaw_rate
+    assert isinstance(pilots["pvn-ideal-act"].policy, IdealAct)
+    assert len({pilot.mark for pilot in pilots.values()}) == 4
+    weights = [next(agent.visitation.parameters()) for agent in (plain.agent, half.agent, fast.agent)]
+    assert all(torch.equal(weights[0], others) for others in weights[1:])
+
+
+def test_changes_come_on_top_of_the_systems_own():
+    changes = FlightChanges(stop_threshold=0.3, plan_every=2)
+    pilot = load_pilot("pvn-half-height", changes=changes)
+    assert pilot.config.altitude == 2.5
+    assert (pilot.agent.stop_threshold, pilot.agent.plan_every) == (0.3, 2)
+    assert pilot.agent.stop_probability is not None
+    for name, refused in (("oracle", changes), ("gsmn", changes), ("chaplot", FlightChanges(yaw_factor=2.0))):
+        with pytest.raises(ValueError, match=f"{name}: got a changed yaw rate, stop threshold.*for a PVN alone"):
+            load_pilot(name, changes=refused)
+    assert load_pilot("gsmn", changes=FlightChanges(altitude=3.0)).config.altitude == 3.0
+    assert change_flights(load_pilot("oracle"), FlightChanges(altitude=3.0)).config.altitude == 3.0
+
+
+def test_only_the_oracle_is_shown_the_demonstrations(meadow):
+    demonstrations = [segment.demonstration for segment in meadow["dev"][:2]]
+    for name in ("stop", "average", "pvn"):
+        pilot = load_pilot(name)
+        assert pilot.policy_for(demonstrations) is pilot.policy_for() is pilot.policy
+    oracle = load_pilot("oracle")
+    assert oracle.policy is None and oracle.agent is None
+    tasks = [demonstration.task for demonstration in demonstrations]
+    simulator = simulator_for(tasks, config=oracle.config)
+    flown, known = (fly(simulator, tasks, some) for some in (oracle.policy_for(demonstrations), Oracle(demonstrations)))
+    assert torch.equal(flown.pose_world, known.pose_world)
+    undemonstrated = replace(tasks[0], instruction="go home")
+    with pytest.raises(ValueError, match="oracle: got 'go home', which nobody has demonstrated.*choose an agent"):
+        fly(simulator_for([undemonstrated]), [undemonstrated], oracle.policy_for(demonstrations))
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    with pytest.raises(ValueError, match=r"got 'pvn-noaux', expected one of .* did you mean pvn-no-aux\?"):
+        load_pilot("pvn-noaux")
+    with pytest.raises(ValueError, match="expected one of"):
+        find_system("")
+
+
+def test_a_system_without_weights_says_how_to_get_them(tmp_path):
+    assert "pvn-no-aux" in TRAINED
+    with pytest.raises(FileNotFoundError, match="no weights in .*pvn-no-aux/agent.*`pvn train --agent pvn-no-aux`"):
+        load_pilot("pvn-no-aux", runs=tmp_path)
+    with pytest.raises(FileNotFoundError, match="no weights in the package; name a folder of runs with --runs"):
+        load_pilot("pvn-no-aux")
+
+
+@pytest.mark.parametrize("folder", ["mine", "pvn", "oracle", "stop", "average"])
+def test_an_agents_file_that_is_missing_is_missed_whatever_its_folder_is_called(folder, tmp_path):
+    path = tmp_path / folder / "agent.safetensors"
+    with pytest.raises(FileNotFoundError, match=f"no file .*{folder}/agent.json; train first, or copy it there"):
+        load_pilot(str(path))
+    path.parent.mkdir()
+    path.with_suffix(".json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=f"no file .*{folder}/agent.safetensors; train first, or copy it there"):
+        load_pilot(str(path))
+
+
+def test_an_agents_file_is_called_by_its_folder_and_not_taken_for_a_system(tmp_path):
+    own, mine, oracle = (
+        load_pilot(str(copy_shipped("pvn", tmp_path / folder))) for folder in ("pvn", "mine", "oracle")
+    )
+    assert (own.name, mine.name, oracle.name) == ("own-pvn", "mine", "own-oracle")
+    assert all(isinstance(pilot.agent, PVN) for pilot in (own, mine, oracle))
+    check_different([load_pilot("pvn"), own, mine])
+    with pytest.raises(ValueError, match="agent: got two that are called mine"):
+        check_different([mine, own, mine])
+
+
+def test_a_folder_of_runs_in_which_a_system_has_another_ones_agent_is_refused(tmp_path):
+    for name, agent in (("gsmn", "pvn"), ("pvn", "chaplot")):
+        copy_shipped(agent, tmp_path / name)
+    with pytest.raises(
+        ValueError, match=r"gsmn/agent\.safetensors: holds an agent of class PVN, expected GSMN for gsmn"
+    ):
+        load_pilot("gsmn", runs=tmp_path)
+    for name in FLOWN_WITH_PVN:
+        with pytest.raises(ValueError, match=f"holds an agent of class Chaplot, expected PVN for {name}"):
+            load_pilot(name, runs=tmp_path)
+    # Named itself, the file is flown as what it is.
+    assert isinstance(load_pilot(str(tmp_path / "gsmn" / "agent.safetensors")).agent, PVN)
+
+
+def test_a_folder_without_runs_is_refused_and_one_with_others_leaves_the_rest_to_the_package(tmp_path):
+    run = tmp_path / "smoke"
+    copy_shipped("gsmn", run)
+    for name in ("pvn", "pvn-half-height"):
+        with pytest.raises(ValueError, match=r"smoke, which holds no runs.*smoke/pvn/agent\.safetensors.*--agent"):
+            load_pilot(name, runs=run)  # the run itself, not the folder it is in
+    with pytest.raises(ValueError, match="nowhere, which holds no runs"):
+        load_pilot("gsmn", runs=tmp_path / "nowhere")
+    assert load_pilot("oracle", runs=run).name == "oracle", "which needs none"
+    run.rename(tmp_path / "gsmn")
+    assert load_pilot("gsmn", runs=tmp_path).mark == load_pilot("gsmn").mark
+    assert load_pilot("pvn", runs=tmp_path).mark == load_pilot("pvn").mark
+
+
+def test_the_same_weights_trained_again_have_the_same_mark_and_others_have_not(tmp_path):
+    path = copy_shipped("pvn", tmp_path)
+    marks = [load_pilot(str(path)).mark]
+    for change in ({"origin": {"stage2_s": 1.0}}, {"plan_every": 3}):
+        content = json.loads(path.with_suffix(".json").read_text()) | change
+        path.with_suffix(".json").write_text(json.dumps(content))
+        marks.append(load_pilot(str(path)).mark)
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_the_bound_is_for_pilots_that_fly_by_predictions():
+    for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"):
+        assert isinstance(predicting_agent(load_pilot(name)), PVN)
+    for name in ("pvn-ideal-act", "gsmn", "oracle"):
+        with pytest.raises(ValueError, match=f"{name}: predicts no visitation distributions, expected a PVN"):
+            predicting_agent(load_pilot(name))
+
+
+@pytest.mark.parametrize("name", ["pvn", "gsmn", "chaplot"])
+def test_agents_fly_with_the_camera_they_were_trained_with(name):
+    pilot = load_pilot(name)
+    assert len(pilot.agent.vocabulary) > 1000 and pilot.config == SimulatorConfig(camera=pilot.agent.camera)
+    assert pilot.config.camera.width == 128
+
+
+def test_a_corpus_in_words_the_agent_does_not_know_is_refused(meadow):
+    pilot, segments = load_pilot("pvn"), meadow["dev"]
+    check_words(pilot, segments)
+
+    def renamed(segment):
+        task = replace(segment.task, instruction="zyzzyva qwertz")
+        return replace(segment, demonstration=replace(segment.demonstration, task=task))
+
+    foreign = [renamed(segment) for segment in segments]
+    with pytest.raises(ValueError, match="pvn: does not know 100% of the corpus's words, expected at most 20%"):
+        check_words(pilot, foreign)
+    check_words(load_pilot("oracle"), foreign)

@@ -1,0 +1,74 @@
+"""A system's results on a split, overall and in groups."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pvn.corpus.meadow.generator import sample_paragraph
+from pvn.evaluation.intervals import Bootstrap, Estimate
+from pvn.evaluation.metrics import measure_log
+from pvn.evaluation.summary import summarise
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.simulator.interface import SimulatorConfig
+
+QUICK = Bootstrap(num_resamples=1000)
+
+
+@pytest.fixture(scope="module")
+def flown():
+    """Segments of three fields, the oracle's flights over them, and their metrics."""
+    segments = [replace(segment, environment=seed) for seed in range(3) for segment in sample_paragraph(seed)]
+    demonstrations = [segment.demonstration for segment in segments]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
+    return segments, log, measure_log(log, demonstrations)
+
+
+def test_metrics_of_a_log_are_those_the_log_knows_of_itself(flown):
+    segments, log, found = flown
+    goals = [segment.demonstration.goal for segment in segments]
+    assert found.stop_distance == pytest.approx(log.goal_distance(goals).numpy(), abs=1e-4)
+    assert found.distance_flown == pytest.approx(log.distance_flown().numpy(), rel=1e-4)
+    assert found.num_steps.tolist() == log.num_steps.tolist()
+    # Even the oracle, which turns in a curve where the demonstration turns on the spot, is not at 1.
+    assert found.is_success.all() and 0.8 < found.ndtw.mean() < 1
+
+
+def test_a_summary_has_every_flight_in_its_groups(flown):
+    segments, _, found = flown
+    summary = summarise("oracle", "dev", found, segments, QUICK)
+    assert summary.overall.flights == len(segments) and summary.overall.environments == 3
+    assert summary.overall.sr == Estimate(100.0, 100.0, 100.0)
+    assert summary.overall.mean_distance.value == pytest.approx(found.stop_distance.mean())
+    assert summary.overall.median_distance.value == pytest.approx(np.median(found.stop_distance))
+    per_100m = 100 * found.num_collisions.sum() / found.distance_flown.sum()
+    assert summary.overall.collisions_per_100m.value == pytest.approx(per_100m)
+    assert summary.overall.success_by_radius[5.0] == summary.overall.sr
+    assert sum(group.flights for group in (summary.seen, summary.unseen) if group) == len(segments)
+    assert sum(group.flights for group in summary.by_length.values()) == len(segments)
+    turning = [s for s in segments if any(text.startswith("turn") for text in s.annotation.manoeuvres)]
+    assert summary.by_manoeuvre["turn"].flights == len(turning)
+
+
+def test_a_summary_is_plain_json(flown):
+    segments, _, found = flown
+    text = json.dumps(summarise("oracle", "dev", found, segments, QUICK).to_json(), allow_nan=False)
+    summary = json.loads(text)
+    keys = (
+        "system split flights sr mean_distance median_distance osr spl ndtw sdtw cls emd semd loose_sr "
+        "collisions_per_100m steps success_by_radius seen unseen by_manoeuvre by_length"
+    )
+    assert set(keys.split()) <= set(summary)
+    assert set(summary["sr"]) == {"value", "low", "high"}
+    assert [row["radius"] for row in summary["success_by_radius"]] == list(range(1, 11))
+
+
+def test_segments_of_which_nothing_is_known_have_no_groups_but_length(flown):
+    segments, _, found = flown
+    bare = [replace(segment, annotation=None) for segment in segments]
+    summary = summarise("oracle", "dev", found, bare, QUICK)
+    assert summary.seen is None and summary.unseen is None and summary.by_manoeuvre == {}
+    assert sum(group.flights for group in summary.by_length.values()) == len(bare)

@@ -1,0 +1,118 @@
+"""A small corpus, its words, a few of the oracle's flights, and fresh models; small pictures and maps, to be quick."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pvn.corpus.alignment import align
+from pvn.corpus.store import write_corpus
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.geometry import Camera, MapGrid
+from pvn.learning.demonstrations import demonstrate
+from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
+from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
+from pvn.model.pvn import PVN
+from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.simulator.interface import SimulatorConfig
+
+CAMERA, GRID = Camera(width=64, height=36), MapGrid(size=32, cell=3.125)
+CHAPLOT_CAMERA = Camera(width=96, height=54)
+"""Its convolutions need larger pictures."""
+
+
+@pytest.fixture(scope="session")
+def segments(meadow):
+    """The training segments of a few fields."""
+    return meadow["train"][:42]
+
+
+@pytest.fixture(scope="session")
+def vocabulary(meadow):
+    return Vocabulary.from_texts((segment.task.instruction for segment in meadow["train"]), min_count=1)
+
+
+@pytest.fixture(scope="session")
+def alignment(meadow, vocabulary):
+    return align(meadow["train"], vocabulary)
+
+
+@pytest.fixture(scope="session")
+def shown(segments, vocabulary, alignment):
+    """Six of the oracle's flights, every third step of them."""
+    demonstrations = [segment.demonstration for segment in segments[:6]]
+    config = SimulatorConfig(camera=CAMERA)
+    return demonstrate(demonstrations, vocabulary, alignment, frame_every=3, config=config)
+
+
+def simulator_of(system):
+    return SimulatorConfig(quality="fast", camera=CHAPLOT_CAMERA if system == "chaplot" else CAMERA)
+
+
+@pytest.fixture(scope="session")
+def imitated(segments, vocabulary, alignment):
+    """By baseline: four of the oracle's flights, a decision at every third step."""
+    demonstrations = [segment.demonstration for segment in segments[:4]]
+    options = {"plan_every": 1, "frame_every": 3}
+    return {
+        system: demonstrate(demonstrations, vocabulary, alignment, config=simulator_of(system), **options)
+        for system in ("gsmn", "chaplot")
+    }
+
+
+@pytest.fixture(scope="session")
+def imitated_fully(segments, vocabulary, alignment):
+    """The same for Chaplot, a decision at every step."""
+    demonstrations = [segment.demonstration for segment in segments[:4]]
+    return demonstrate(demonstrations, vocabulary, alignment, plan_every=1, config=simulator_of("chaplot"))
+
+
+@pytest.fixture
+def fresh_model(vocabulary):
+    """Makes a stage 1 that was never trained, always the same one."""
+
+    def make():
+        torch.manual_seed(0)
+        return VisitationModel(VisitationConfig(num_words=len(vocabulary), camera=CAMERA, grid=GRID))
+
+    return make
+
+
+@pytest.fixture
+def fresh_agent(vocabulary):
+    """Makes an agent of a system that was never trained, always the same one for a seed."""
+
+    def make(system, seed=0):
+        torch.manual_seed(seed)
+        words, simulator = len(vocabulary), simulator_of(system)
+        if system == "pvn":
+            visitation = VisitationModel(VisitationConfig(num_words=words, camera=CAMERA, grid=GRID))
+            return PVN(visitation, ExecutionModel(ExecutionConfig(grid=GRID)), vocabulary, plan_every=4)
+        if system == "gsmn":
+            model = GSMNModel(GSMNConfig(num_words=words, grid=GRID, camera=CAMERA))
+            return GSMN(model, vocabulary, simulator=simulator)
+        return Chaplot(ChaplotModel(ChaplotConfig(num_words=words, camera=CHAPLOT_CAMERA)), vocabulary)
+
+    return make
+
+
+@pytest.fixture
+def copy_run_at():
+    """Makes a watcher of progress that, at a step, copies a run's folder: what a run that is killed there leaves."""
+
+    def make(at, folder, copy):
+        return lambda step, num_steps, values: step == at and shutil.copytree(folder, copy)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def small_corpus(meadow, tmp_path_factory):
+    """The folder of a corpus of 14 training segments."""
+    folder = tmp_path_factory.mktemp("corpora") / "small"
+    write_corpus(replace(meadow, splits={"train": meadow["train"][:14]}), folder)
+    return folder

@@ -1,0 +1,173 @@
+"""Agents on disk: they come back as they were, old files still load, and files that do not fit are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.learning.agent import VERSION, load_agent, save_agent, shipped_names, shipped_weights
+from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
+from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.model.gsmn import GSMN
+from pvn.model.pvn import PVN
+from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.rollout.flight import fly, simulator_for
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.landmarks import LANDMARK_NAMES
+
+LEARNED = ["pvn", "gsmn", "chaplot"]
+
+
+def flown(agent, segments, horizon=4):
+    """Actions and poses of two flights, and the agent's own stop probabilities."""
+    tasks, stops = [segment.task for segment in segments[:2]], []
+    config = SimulatorConfig(quality="fast", camera=agent.camera)
+    log = fly(
+        simulator_for(tasks, config=config), tasks, agent, horizon=horizon,
+        watch=lambda step, observation, action, memory: stops.append(agent.stop_probability(memory)),
+    )  # fmt: skip
+    return [log.action, log.pose_world, torch.stack(stops)]
+
+
+def write_old_format(agent, path):
+    """An agent as the first version wrote it: with its heads, without class names, digest or the name of its system."""
+    tensors = {
+        f"{part}.{name}": value
+        for part, network in agent.networks.items()
+        for name, value in network.state_dict().items()
+    }
+    if "model.heads.goal.weight" in tensors:  # its head had a place of its own
+        for name in ("weight", "bias"):
+            tensors[f"model.goal_head.{name}"] = tensors.pop(f"model.heads.goal.{name}")
+    description = agent.describe()
+    if description["system"] == "pvn":
+        del description["system"]
+    write_tensors(path, tensors)
+    content = {"version": VERSION, **description, "origin": {}, "vocabulary": agent.vocabulary.to_json()}
+    write_json(path.with_suffix(".json"), content)
+
+
+@pytest.mark.parametrize("system", LEARNED)
+def test_an_agent_is_saved_without_its_heads_and_flies_the_same_to_the_bit(system, fresh_agent, segments, tmp_path):
+    path, agent = tmp_path / "agent.safetensors", fresh_agent(system, seed=3)
+    before = flown(agent, segments)
+    save_agent(agent, path, {"note": "untrained"})
+    names = list(read_tensors(path))
+    assert names and not any(".heads." in name for name in names)
+    again = load_agent(path)
+    assert type(again) is type(agent) and again.describe() == agent.describe()
+    assert again.vocabulary.terms == agent.vocabulary.terms and again.plan_every == agent.plan_every
+    assert all(torch.equal(*pair) for pair in zip(before, flown(again, segments), strict=True))
+    content = json.loads((tmp_path / "agent.json").read_text())
+    assert content["landmark_classes"] == list(LANDMARK_NAMES) and content["origin"] == {"note": "untrained"}
+
+
+@pytest.mark.parametrize("system", LEARNED)
+def test_an_agent_of_the_old_format_still_loads_and_flies_the_same_to_the_bit(system, fresh_agent, segments, tmp_path):
+    path, agent = tmp_path / "agent.safetensors", fresh_agent(system, seed=3)
+    write_old_format(agent, path)
+    assert "landmark_classes" not in (tmp_path / "agent.json").read_text()
+    assert system == "chaplot" or any(".heads." in name for name in read_tensors(path))
+    again = load_agent(path)
+    assert type(again) is type(agent)
+    assert all(torch.equal(*pair) for pair in zip(flown(agent, segments), flown(again, segments), strict=True))
+
+
+@pytest.mark.parametrize("system", LEARNED)
+def test_agents_fly_the_same_to_the_bit_where_a_landmark_class_was_added(system, segments, a_new_class):
+    """A shipped agent, which was trained with 63 classes: none of its numbers refer to a class any more."""
+    before = flown(load_agent(system), segments)
+    with a_new_class():
+        after = flown(load_agent(system), segments)
+    assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+
+
+def test_an_agent_trained_with_more_classes_says_so_and_flies_where_there_are_fewer(a_new_class, segments, tmp_path):
+    path, words = tmp_path / "agent.safetensors", Vocabulary.from_texts(["go to the aardvark"], min_count=1)
+    with a_new_class():
+        model = VisitationModel(VisitationConfig(num_words=len(words)))
+        assert len(model.heads.mentioned.bias) == 1 + len(LANDMARK_NAMES)
+        agent = PVN(model, ExecutionModel(ExecutionConfig()), words)
+        before = flown(agent, segments)
+        save_agent(agent, path, {})
+    content = json.loads((tmp_path / "agent.json").read_text())
+    assert content["landmark_classes"] == ["Aardvark", *LANDMARK_NAMES]
+    assert all(torch.equal(*pair) for pair in zip(before, flown(load_agent(path), segments), strict=True))
+
+
+def test_agents_that_do_not_name_their_system_are_pvn(fresh_agent, tmp_path):
+    path = tmp_path / "agent.safetensors"
+    save_agent(fresh_agent("pvn"), path, {})
+    content = json.loads((tmp_path / "agent.json").read_text())
+    del content["system"]
+    (tmp_path / "agent.json").write_text(json.dumps(content))
+    assert isinstance(load_agent(path), PVN)
+
+
+def test_a_shipped_agent_is_loaded_by_name_or_by_path():
+    assert shipped_names() == ["chaplot", "gsmn", "pvn"]
+    by_name, by_path = load_agent("gsmn"), load_agent(shipped_weights("gsmn"))
+    assert isinstance(by_name, GSMN)
+    assert all(torch.equal(*pair) for pair in zip(by_name.model.parameters(), by_path.model.parameters(), strict=True))
+    for name in ("oracle", "pvn-no-aux", "agent"):
+        with pytest.raises(ValueError, match=f"agent: got '{name}', expected chaplot, gsmn, pvn, whose weights are in"):
+            load_agent(name)
+
+
+def test_where_an_agents_weights_are_it_is_complete(fresh_agent, tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pvn.learning.agent.write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_agent(fresh_agent("pvn"), tmp_path / "agent.safetensors", {})
+    assert not (tmp_path / "agent.safetensors").exists()
+
+
+@pytest.mark.parametrize(("system", "part"), [("pvn", "visitation"), ("gsmn", "model"), ("chaplot", "model")])
+def test_broken_agents_say_what_is_wrong(system, part, fresh_agent, tmp_path):
+    path, described = tmp_path / "agent.safetensors", tmp_path / "agent.json"
+    with pytest.raises(FileNotFoundError, match="train first"):
+        load_agent(path)
+    save_agent(fresh_agent(system), path, {})
+    content = json.loads(described.read_text())
+    for change, message in (
+        ({"version": 7}, "got version 7, expected 1"),
+        ({"system": "eagle"}, "got system 'eagle', expected one of chaplot, gsmn, pvn"),
+        ({"system": "oracle"}, "got system 'oracle', expected one of"),
+        ({part: content[part] | {"num_words": 5}}, "does not fit the model"),
+        ({part: {}}, "not the description of an agent"),
+    ):
+        described.write_text(json.dumps(content | change))
+        with pytest.raises(ValueError, match=message):
+            load_agent(path)
+    described.write_text(json.dumps({"version": 1}))
+    with pytest.raises(ValueError, match="not the description of an agent"):
+        load_agent(path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="corrupt"):
+        load_agent(path)
+
+
+def copied(name, folder):
+    for suffix in (".safetensors", ".json"):
+        shutil.copy(shipped_weights(name).with_suffix(suffix), folder / f"agent{suffix}")
+    return folder / "agent.safetensors"
+
+
+def test_weights_that_were_truncated_or_changed_are_refused(tmp_path):
+    path = copied("pvn", tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="it is corrupt, train again or copy it again"):
+        load_agent(path)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # one bit of one weight
+    with pytest.raises(ValueError, match="or changed since; copy both files again"):
+        load_agent(path)
+    copied("gsmn", tmp_path).write_bytes(whole)
+    with pytest.raises(ValueError, match=r"not the weights that agent\.json was written for"):
+        load_agent(path)

@@ -1,0 +1,104 @@
+"""DAggerFM: who flies, what is remembered, and what is learned from it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pvn.learning.dagger import Lesson, Mixture, action_losses, collect, pack, prune, unpack
+from pvn.learning.imitation import oracle_lessons
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.rollout.trivial_pilots import Average
+from pvn.simulator.interface import SimulatorConfig
+
+BLIND = SimulatorConfig(quality="none")
+
+
+def pose_seen(observation, memory):
+    return observation.pose_world
+
+
+@pytest.mark.parametrize(("oracle_share", "flier"), [(1.0, "oracle"), (0.0, "learner")])
+def test_with_a_share_of_one_the_oracle_flies_every_step_and_with_none_the_learner(oracle_share, flier, segments):
+    demonstrations = [segment.demonstration for segment in segments[:4]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    policies = {"oracle": Oracle(demonstrations), "learner": Average(speed=2.0, num_steps=9)}
+    advice = []
+
+    def keep(step, observation, action, memory):
+        advice.append(memory.wanted)
+
+    mixture = Mixture(policies["learner"], policies["oracle"], oracle_share, BLIND, torch.Generator().manual_seed(0))
+    mixed = fly(simulator_for(tasks, config=BLIND), tasks, mixture, watch=keep)
+    alone = fly(simulator_for(tasks, config=BLIND), tasks, policies[flier])
+    assert torch.equal(mixed.action, alone.action) and torch.equal(mixed.pose_world, alone.pose_world)
+    # Whoever flies, the oracle says at every step what it would do: shares of the largest speed and yaw rate, and stop.
+    wanted = torch.stack(advice, 1)
+    assert wanted.shape == mixed.action.shape and (wanted.abs() <= 1).all()
+    if flier == "oracle":
+        own = torch.arange(wanted.shape[1]) < mixed.num_steps[:, None]
+        assert torch.equal((wanted * torch.tensor(BLIND.max_action))[own], mixed.action[own])
+
+
+def test_with_a_share_between_some_steps_are_the_oracles_and_some_the_learners(segments):
+    demonstrations = [segment.demonstration for segment in segments[:6]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    average = Average(speed=1.23456, num_steps=10**6)
+    mixture = Mixture(average, Oracle(demonstrations), 0.5, BLIND, torch.Generator().manual_seed(0))
+    log = fly(simulator_for(tasks, config=BLIND), tasks, mixture, horizon=12)
+    own = torch.arange(log.action.shape[1]) < log.num_steps[:, None]
+    is_learner = torch.isclose(log.action[..., 0], torch.tensor(average.speed))[own]
+    assert 0.25 < is_learner.float().mean() < 0.75
+
+
+def test_what_is_collected_is_labelled_by_the_oracle(segments):
+    lessons = collect(
+        segments, [0, 1, 2], lambda demonstrations: Average(), pose_seen, oracle_share=1.0, horizon=60, simulator=BLIND,
+        device="cpu", generator=torch.Generator(),
+    )  # fmt: skip
+    for lesson in lessons:
+        assert len(lesson.seen) == len(lesson.wanted)
+        assert lesson.wanted[-1].tolist() == [0.0, 0.0, 1.0], "the oracle flew, and stopped at the end"
+        assert (lesson.wanted[:-1, 2] == 0).all() and (lesson.wanted[:-1, 0] >= 0.3 - 1e-6).all()
+
+
+def test_where_the_oracle_flies_every_step_its_flights_are_the_demonstrations(segments, fresh_agent, imitated_fully):
+    agent, simulator = fresh_agent("chaplot"), imitated_fully.simulator.config
+    flown = collect(
+        segments, [1, 3], lambda demonstrations: agent, pose_seen, oracle_share=1.0, horizon=80, simulator=simulator,
+        device="cpu", generator=torch.Generator(),
+    )  # fmt: skip
+    for one, other in zip(flown, oracle_lessons(imitated_fully, [1, 3]), strict=True):
+        assert one.flight == other.flight
+        assert torch.equal(one.seen, other.seen) and torch.allclose(one.wanted, other.wanted)
+
+
+def test_doing_as_the_oracle_would_costs_nothing():
+    wanted = torch.tensor([[0.5, -0.2, 0.0], [1.0, 0.3, 0.0], [0.0, 0.0, 1.0]])
+    output = torch.cat([wanted[:, :2], (wanted[:, 2:] * 2 - 1) * 20], -1)
+    assert (action_losses(output, wanted, 0.8) < 1e-6).all()
+    assert (action_losses(output + 0.1, wanted, 0.8) > 1e-3).all()
+
+
+def lessons_of(lengths):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        Lesson(flight, torch.rand((length, 2, 5), generator=generator), torch.rand((length, 3), generator=generator))
+        for flight, length in enumerate(lengths)
+    ]
+
+
+def test_lessons_that_were_packed_are_unpacked_as_they_were():
+    lessons = lessons_of([4, 1, 7])
+    for one, other in zip(lessons, unpack(pack(lessons)), strict=True):
+        assert one.flight == other.flight
+        assert torch.equal(one.seen, other.seen) and torch.equal(one.wanted, other.wanted)
+
+
+def test_the_memory_is_pruned_at_random_and_keeps_its_order():
+    lessons = lessons_of([1] * 30)
+    kept = [[lesson.flight for lesson in prune(lessons, 8, torch.Generator().manual_seed(seed))] for seed in (0, 0, 1)]
+    assert kept[0] == kept[1] == sorted(kept[0]) and len(kept[0]) == 8
+    assert kept[2] != kept[0]
+    assert prune(lessons, 100, torch.Generator()) == lessons

@@ -1,0 +1,100 @@
+"""Presets and the table of systems: every system trains by the preset's recipe, but for what its row changes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+import pvn
+from pvn.learning import presets
+from pvn.learning.imitation import ImitationRecipe
+from pvn.learning.presets import paper, paper_imitation, recipe_for, smoke, smoke_imitation, with_changes
+from pvn.learning.training import Recipe
+from pvn.systems import SYSTEMS, TRAINED
+
+NO_WORDS = {"stage1.losses.grounded_weight": 0.0, "stage1.losses.mentioned_weight": 0.0, "stage1.word_steps": 0}
+DIFFERENCES = {
+    ("pvn", "paper"): {},
+    ("pvn", "smoke"): {},
+    ("pvn-no-aux", "paper"): {**NO_WORDS, "stage1.losses.landmark_weight": 0.0},
+    ("pvn-no-aux", "smoke"): {**NO_WORDS, "stage1.losses.landmark_weight": 0.0},
+    ("pvn-no-goal", "paper"): {"execution.uses_goal": False},
+    ("pvn-no-goal", "smoke"): {"execution.uses_goal": False},
+    # Five times the oracle's flights, for the iterations it goes without.
+    ("pvn-no-dagger", "paper"): {"stage2.num_iterations": 0, "stage2.pretrain_flights": 20_000},
+    ("pvn-no-dagger", "smoke"): {"stage2.num_iterations": 0, "stage2.pretrain_flights": 1500},
+    ("pvn-no-instruction", "paper"): {**NO_WORDS, "uses_instruction": False},
+    ("pvn-no-instruction", "smoke"): {**NO_WORDS, "uses_instruction": False},
+    # One picture a flight, from above, where there were about eight.
+    ("pvn-full-observation", "paper"): {"stage1.frames_per_batch": 64, "overhead_px": 256},
+    ("pvn-full-observation", "smoke"): {"stage1.frames_per_batch": 8, "overhead_px": 128},
+    ("gsmn", "paper"): {"dagger.learning_rate": 1e-3},
+    ("gsmn", "smoke"): {"dagger.learning_rate": 1e-3},
+    ("chaplot", "paper"): {},
+    ("chaplot", "smoke"): {"camera.width": 96, "camera.height": 54},
+}
+
+
+def flat(content, prefix=""):
+    """Fields of a recipe by dotted name."""
+    values = {}
+    for name, value in content.items():
+        values |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return values
+
+
+@pytest.mark.parametrize(("name", "preset"), DIFFERENCES)
+def test_a_system_changes_in_the_presets_recipe_what_its_row_says_and_nothing_else(name, preset):
+    recipe = recipe_for(SYSTEMS[name], preset)
+    bases = (paper(), paper_imitation()) if preset == "paper" else (smoke(), smoke_imitation())
+    base = next(base for base in bases if type(base) is type(recipe))
+    was, now = flat(asdict(base)), flat(asdict(recipe))
+    assert was.keys() == now.keys()
+    assert {field: value for field, value in now.items() if value != was[field]} == DIFFERENCES[name, preset]
+
+
+def test_every_system_with_weights_of_its_own_has_a_recipe_and_no_other_has():
+    assert {name for name, _ in DIFFERENCES} == set(TRAINED)
+    for name, system in SYSTEMS.items():
+        if name in TRAINED:
+            kind = Recipe if system.training == "two stages" else ImitationRecipe
+            assert isinstance(recipe_for(system, "paper"), kind)
+        else:
+            with pytest.raises(ValueError, match=f"agent: got {name}, which is not trained, expected one that is"):
+                recipe_for(system, "paper")
+
+
+def test_systems_that_take_the_first_stage_of_another_train_it_alike():
+    for name in TRAINED:
+        system = SYSTEMS[name]
+        if system.stage1_of is not None:
+            own, taken = (recipe_for(SYSTEMS[some], "paper") for some in (name, system.stage1_of))
+            assert replace(own, stage2=taken.stage2, execution=taken.execution) == taken
+
+
+def test_presets_are_what_they_say():
+    paper, smoke = presets.paper(), presets.smoke()
+    assert paper.stage2.num_iterations == 100 and paper.stage2.beta == 0.92 and paper.stage2.memory == 600
+    assert paper.execution.stop_threshold == 0.07 and paper.plan_every == 6 and paper.stage1.weight_decay == 1e-6
+    assert paper.stage1.losses.mentioned_weight == 0.25
+    assert smoke.stage1.num_epochs < paper.stage1.num_epochs
+
+
+def test_a_recipe_is_changed_by_dotted_names_and_unknown_ones_are_refused():
+    changed = with_changes(paper(), {"stage1.losses.sigma_cells": 1.0, "plan_every": 3})
+    assert changed.stage1.losses.sigma_cells == 1.0 and changed.plan_every == 3
+    assert with_changes(changed, {"stage1.losses.sigma_cells": 0.6, "plan_every": 6}) == paper()
+    for name in ("stage3.num_epochs", "stage1.num_epoch", "plan_every.num_epochs"):
+        with pytest.raises(ValueError, match="recipe: got a change of .* which has no such field"):
+            with_changes(paper(), {name: 1})
+
+
+def test_a_seed_is_that_of_all_of_a_training():
+    for recipe in (paper(), paper_imitation()):
+        seeds = {name: value for name, value in flat(asdict(recipe.with_seed(7))).items() if name.endswith("seed")}
+        assert len(seeds) == 2 and set(seeds.values()) == {7}
+
+
+def test_training_is_public():
+    assert pvn.train is presets.train

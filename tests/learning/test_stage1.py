@@ -1,0 +1,93 @@
+"""Stage 1 learns, and a run that was interrupted resumes as if nothing had happened."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pvn.learning import optimisation
+from pvn.learning.demonstrations import demonstrate
+from pvn.learning.stage1 import Stage1Config, measure_stage1, train_stage1
+
+QUICK = Stage1Config(num_epochs=2, frames_per_batch=20, frame_every=3, learning_rate=3e-3, save_every=2)
+
+
+def trained(model, shown, config, folder, **options):
+    """Train; the losses by step."""
+    steps = {}
+    train_stage1(
+        model, shown, config, folder, watch=lambda step, num, values: steps.update({step: values["loss"]}), **options
+    )
+    return steps
+
+
+@pytest.mark.long
+def test_stage_1_learns_and_an_interrupted_run_resumes_to_the_bit(fresh_model, shown, copy_run_at, tmp_path):
+    config = replace(QUICK, num_epochs=5, save_every=3)
+    model, again, folder = fresh_model(), fresh_model(), tmp_path / "whole"
+    before, whole = measure_stage1(model, shown, config), {}
+
+    def watch(step, num_steps, values):
+        whole[step] = values["loss"]
+        copy_run_at(8, folder, tmp_path / "cut")(step, num_steps, values)
+
+    train_stage1(model, shown, config, folder, watch=watch)
+    after = measure_stage1(model, shown, config)
+    assert after["trajectory"] < 0.75 * before["trajectory"] and after["goal"] < 0.75 * before["goal"]
+    resumed = trained(again, shown, config, tmp_path / "cut", is_resumed=True)
+    assert min(resumed) == 8, "its last checkpoint is that of step 5"
+    assert resumed == {step: loss for step, loss in whole.items() if step >= 8}
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, shown, tmp_path):
+    model = fresh_model()
+
+    def spoil(step, num_steps, values):
+        if step == 3:
+            with torch.no_grad():
+                model.resnet.first.weight[0, 0, 0, 0] = float("nan")
+
+    with pytest.raises(
+        FloatingPointError,
+        match=r"step 3: a weight is not finite; the last good checkpoint is .*--stage1\.learning-rate",
+    ):
+        train_stage1(model, shown, QUICK, tmp_path, watch=spoil)
+    with pytest.raises(FloatingPointError, match=r"stage 1, step 0: the loss is nan"):
+        train_stage1(model, shown, QUICK, tmp_path / "other")
+    resumed = trained(fresh_model(), shown, QUICK, tmp_path, is_resumed=True)
+    assert min(resumed) == 3 and all(map(math.isfinite, resumed.values()))
+
+
+def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, shown, tmp_path):
+    reports = []
+    config = replace(QUICK, num_epochs=1, measure_every=1)
+    model, other = fresh_model(), fresh_model()
+    train_stage1(
+        model, shown, config, tmp_path / "a", dev_set=shown, watch=lambda step, num, values: reports.append(values)
+    )
+    train_stage1(other, shown, config, tmp_path / "b")
+    assert {"loss", "goal_found", "dev_trajectory", "dev_goal", "dev_goal_found"} <= reports[-1].keys()
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_recorded_step_learns_as_a_launched_one_does(
+    segments, vocabulary, alignment, fresh_model, shown, tmp_path, monkeypatch
+):
+    demonstrations = [segment.demonstration for segment in segments]
+    config = shown.simulator.config
+    on_gpu = demonstrate(demonstrations, vocabulary, alignment, frame_every=3, device="cuda", config=config)
+    curves = []
+    for steps_before in (2, 10**9):
+        monkeypatch.setattr(optimisation, "STEPS_BEFORE_RECORDING", steps_before)
+        model = fresh_model().to("cuda")
+        # A low rate: small differences between the kernels must not grow.
+        curves.append(trained(model, on_gpu, replace(QUICK, num_epochs=6, learning_rate=1e-3), tmp_path))
+    assert len(curves[0]) > 10
+    for step, loss in curves[0].items():
+        assert loss == pytest.approx(curves[1][step], rel=5e-2)

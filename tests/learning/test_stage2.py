@@ -1,0 +1,57 @@
+"""Stage 2 learns to fly by the demonstrated distributions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config, train_stage2
+from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.rollout.flight import fly, simulator_for
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.task import SUCCESS_M
+
+CONFIG = Stage2Config(
+    pretrain_flights=42, pretrain_epochs=20, num_iterations=10, num_environments=5, batch_size=32, save_every=4
+)
+
+
+def fresh_pilot():
+    torch.manual_seed(0)
+    return ExecutionModel(ExecutionConfig())
+
+
+def test_stage_2_learns_to_fly_and_an_interrupted_run_resumes_to_the_bit(meadow, segments, copy_run_at, tmp_path):
+    pilot, folder = fresh_pilot(), tmp_path / "whole"
+    train_stage2(pilot, segments, CONFIG, folder, watch=copy_run_at(7, folder, tmp_path / "cut"))
+    demonstrations = [segment.demonstration for segment in (*meadow["dev"], *meadow["test"])]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    policy = DemonstratedVisitation(pilot, demonstrations, CONFIG.sigma_cells, SimulatorConfig())
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, policy)
+    distance = log.goal_distance([demonstration.goal for demonstration in demonstrations])
+    success = log.has_stopped & (distance < SUCCESS_M)
+    assert float(success.float().mean()) >= 0.85, "in fields it never trained in"
+    again, steps = ExecutionModel(ExecutionConfig()), []
+    train_stage2(
+        again, segments, CONFIG, tmp_path / "cut", is_resumed=True, watch=lambda step, num, values: steps.append(step)
+    )
+    assert steps == list(range(5, 11)), "its last checkpoint is that of iteration 4"
+    assert all(torch.equal(*pair) for pair in zip(pilot.parameters(), again.parameters(), strict=True))
+
+
+def test_without_iterations_stage_2_learns_from_oracle_flights_alone(segments, tmp_path):
+    config = Stage2Config(pretrain_flights=4, pretrain_epochs=1, num_iterations=0)
+    pilot, seen = fresh_pilot(), []
+    train_stage2(
+        pilot, segments, config, tmp_path, watch=lambda step, num, values: seen.append((step, num, values["flights"]))
+    )
+    assert seen == [(0, 1, 4.0)]
+
+
+def test_a_nan_ends_the_run(segments, tmp_path):
+    pilot = fresh_pilot()
+    with torch.no_grad():
+        pilot.output.weight[0, 0] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"stage 2, iteration 0: the loss is nan.*--stage2\.learning-rate"):
+        train_stage2(pilot, segments, Stage2Config(pretrain_flights=2, num_iterations=0), tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,178 @@
+"""From a corpus to an agent: every ablation trains and flies; runs survive being killed, in one process or in two."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+import pvn
+from pvn.learning.agent import load_agent
+from pvn.learning.checkpoint import read_tensors
+from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.trivial_pilots import Average
+from pvn.simulator.interface import SimulatorConfig
+from pvn.systems import SYSTEMS, TRAINED
+from pvn.world.task import SUCCESS_M
+
+TIMEOUT = 600
+"""Seconds after which a run that should take some is ended; not a claim about speed."""
+SMALL = {
+    "stage1.num_epochs": 1, "stage1.frames_per_batch": 8, "stage1.measured_flights": 3, "stage2.pretrain_flights": 6,
+}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in TRAINED if SYSTEMS[name].training == "two stages"])
+def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
+    system = SYSTEMS[name]
+    recipe = recipe_for(system, "smoke")
+    at_most = {
+        "stage1.word_steps": min(recipe.stage1.word_steps, 2),
+        "stage2.num_iterations": min(recipe.stage2.num_iterations, 1),
+    }
+    recipe = with_changes(recipe, SMALL | at_most)
+    small = replace(meadow, splits={"train": meadow["train"][:8], "dev": meadow["dev"][:3]})
+    trained = train_system(small, system, recipe, tmp_path)
+    agent = load_agent(tmp_path / "agent.safetensors")
+    tasks = [segment.task for segment in meadow["dev"][:2]]
+    config = SimulatorConfig(camera=recipe.camera)
+    logs = [fly(simulator_for(tasks, config=config), tasks, pilot, horizon=3) for pilot in (trained, agent)]
+    assert logs[0].pose_world.isfinite().all() and torch.equal(logs[0].pose_world, logs[1].pose_world)
+    # What is needed for training alone is in the checkpoint of the stage, and not in the agent.
+    heads = {name for name in read_tensors(tmp_path / "stage1.safetensors") if name.startswith("heads.")}
+    assert len(heads) == 6 and not any(".heads." in name for name in read_tensors(tmp_path / "agent.safetensors"))
+
+
+TRAIN = """
+import sys, json, torch
+from pathlib import Path
+from pvn.corpus.store import read_corpus
+from pvn.learning import parallel
+from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.systems import SYSTEMS
+torch.set_num_threads(1)
+parallel.join_others("cpu")
+recipe = with_changes(recipe_for(SYSTEMS["pvn"], "smoke"), {
+    "stage1.num_epochs": 4, "stage1.word_steps": 50, "stage1.frames_per_batch": 60, "stage1.frame_every": 3,
+    "stage1.learning_rate": 1e-4, "stage1.save_every": 3,
+})
+folder = Path(sys.argv[2])
+def watch(stage, step, num_steps, values):
+    if parallel.rank() == 0 and stage == "stage 1":
+        with (folder / "losses.jsonl").open("a") as file:
+            print(json.dumps([step, values["loss"]]), file=file, flush=True)
+corpus = read_corpus(sys.argv[1], ("train",))
+train_system(corpus, SYSTEMS["pvn"], recipe, folder, stage="1", is_resumed="resume" in sys.argv, watch=watch)
+"""
+
+
+def losses_in(folder):
+    lines = (folder / "losses.jsonl").read_text().splitlines()
+    return {step: loss for step, loss in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(small_corpus, tmp_path_factory):
+    """The folder of a run of stage 1 that nobody interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    subprocess.run([sys.executable, "-c", TRAIN, small_corpus, folder], check=True, timeout=TIMEOUT)
+    return folder
+
+
+@pytest.mark.long
+def test_a_killed_run_resumes_to_the_bit(small_corpus, uninterrupted, tmp_path):
+    run = subprocess.Popen([sys.executable, "-c", TRAIN, small_corpus, tmp_path])
+    deadline = time.monotonic() + TIMEOUT
+    while not (tmp_path / "stage1_training.safetensors").exists():
+        assert time.monotonic() < deadline and run.poll() is None
+        time.sleep(0.02)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    subprocess.run([sys.executable, "-c", TRAIN, small_corpus, tmp_path, "resume"], check=True, timeout=TIMEOUT)
+    assert losses_in(tmp_path) == losses_in(uninterrupted)
+    whole, resumed = (read_tensors(folder / "stage1.safetensors") for folder in (uninterrupted, tmp_path))
+    assert whole.keys() == resumed.keys() and all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def two_processes(*command):
+    """The command that starts another in two processes."""
+    ways = ["--nproc-per-node", "2", "--master-port", free_port()]
+    return [sys.executable, "-m", "torch.distributed.run", *ways, *map(str, command)]
+
+
+@pytest.mark.long
+def test_two_processes_take_the_same_steps_as_one(small_corpus, uninterrupted, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    subprocess.run(
+        two_processes(script, small_corpus, tmp_path), check=True, timeout=TIMEOUT, capture_output=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    alone, together = losses_in(uninterrupted), losses_in(tmp_path)
+    assert together.keys() == alone.keys()
+    assert together[0] == pytest.approx(alone[0], rel=1e-6)
+    for step, loss in together.items():
+        # Sums in another order; Adam's first steps follow the sign of a gradient, however small it is.
+        assert loss == pytest.approx(alone[step], rel=1e-2)
+
+
+KILLED = """
+import os, signal, sys
+from pvn.cli import main
+from pvn.learning import parallel
+add_up, steps = parallel.sum_gradients, []
+def sum_gradients(parameters):
+    steps.append(1)
+    if len(steps) == 3 and parallel.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    add_up(parameters)
+parallel.sum_gradients = sum_gradients
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.long
+def test_a_killed_process_ends_the_others_with_a_message_and_the_run_resumes(small_corpus, tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    train = ["train", "--preset", "smoke", "--stage", "1", "--corpus", small_corpus, "--out", tmp_path / "run"]
+    train += ["--stage1.num-epochs", "2", "--stage1.word-steps", "20"]
+    options = {"env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True, "timeout": TIMEOUT}
+    killed = subprocess.run(two_processes(script, *train), **options)
+    assert killed.returncode != 0
+    assert "start all of them again with --resume" in killed.stderr
+    subprocess.run(two_processes("-m", "pvn.cli", *train, "--resume"), check=True, **options)
+    assert (tmp_path / "run" / "stage1.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_smoke_beats_flying_straight_on(tmp_path):
+    from pvn.corpus.meadow.banks import bundled_banks
+    from pvn.corpus.meadow.generator import make_meadow
+
+    corpus = make_meadow(bundled_banks(), size=3000, seed=0)
+    agent = pvn.train(corpus, tmp_path, preset="smoke")
+    demonstrations = [segment.demonstration for split in ("dev", "test") for segment in corpus[split]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    wins = {}
+    for pilot in (agent, Average()):
+        log = fly(simulator_for(tasks, config=SimulatorConfig(camera=agent.camera)), tasks, pilot, horizon=50)
+        distance = log.goal_distance([demonstration.goal for demonstration in demonstrations])
+        wins[type(pilot).__name__] = int(((distance < SUCCESS_M) & log.has_stopped).sum())
+    assert wins["PVN"] > 1.1 * wins["Average"], wins

@@ -1,0 +1,106 @@
+"""PVN, the agent: it maps at every step, predicts at some, and flies by its last prediction."""
+
+from dataclasses import replace
+
+import torch
+
+from pvn.geometry import pose_in_map
+from pvn.learning.dagger import Mixture
+from pvn.learning.stage2 import DemonstratedVisitation, action_loss
+from pvn.model.execution import crop_around, to_action
+from pvn.model.instruction import pad_tokens
+from pvn.model.mapping import Frames
+from pvn.model.pvn import IdealAct
+from pvn.model.visitation import GOAL
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.simulator.interface import SimulatorConfig
+
+SIMULATOR = SimulatorConfig(quality="fast")
+
+
+def test_the_agent_maps_at_every_step_and_predicts_at_every_sixth(flown):
+    planned = [step for step, now in enumerate(flown) if now.after.visitation is not now.before.visitation]
+    assert planned == [0, 6, 12]
+    for now in flown[1:]:
+        assert not torch.equal(now.after.semantic.value, now.before.semantic.value)
+        assert (now.after.semantic.is_known >= now.before.semantic.is_known).all()
+
+
+def test_the_agent_keeps_nothing_between_calls(agent, flown):
+    for now in (flown[0], flown[5], flown[12]):
+        action, memory = agent.act(now.observation, now.before)
+        assert torch.equal(action, now.action) and torch.equal(memory.output, now.after.output)
+        assert torch.equal(memory.semantic.value, now.after.semantic.value)
+
+
+def test_a_flight_of_the_agent_in_a_batch_is_the_flight_alone(agent, flown, tasks):
+    memory = agent.begin(tasks[1:2], torch.device("cpu"))
+    for now in flown[:8]:
+        own = replace(now.observation, **{name: value[1:2] for name, value in vars(now.observation).items()})
+        _, memory = agent.act(own, memory)
+        assert torch.allclose(memory.output, now.after.output[1:2], atol=1e-4)
+
+
+@torch.no_grad()
+def test_the_agents_maps_are_those_of_its_whole_flight_seen_at_once(agent, flown, tasks, vocabulary):
+    """In training a flight is one batch of frames; in flight the map grows by one frame at a time."""
+    num_steps = len(flown)
+    row = torch.full((3, num_steps), -1)
+    row[:, -1] = torch.arange(3)
+    frames = Frames(
+        torch.stack([now.observation.image for now in flown], 1).flatten(0, 1),
+        torch.stack([now.observation.pose_world for now in flown], 1).flatten(0, 1),
+        torch.tensor([task.start for task in tasks]),
+        torch.arange(4) * num_steps, row.flatten(), torch.arange(3), longest=num_steps,
+    )  # fmt: skip
+    at_once = agent.visitation(frames, pad_tokens([vocabulary.encode(task.instruction) for task in tasks]))
+    last = flown[-1].after.visitation
+    assert torch.allclose(at_once.log_probability, last.log_probability, atol=1e-4)
+    for name, value in vars(at_once.maps).items():
+        assert torch.allclose(value.float(), getattr(last.maps, name).float(), atol=1e-4), name
+
+
+def test_the_agent_flies_by_the_last_prediction_as_it_lies_around_the_drone_now(agent, flown, tasks):
+    now = flown[4]
+    pose = pose_in_map(now.observation.pose_world, torch.tensor([task.start for task in tasks]))
+    with torch.no_grad():
+        cropped = crop_around(flown[0].after.visitation.probability, pose, agent.execution.config)
+        output = agent.execution(cropped)
+    assert torch.allclose(now.after.output, output, atol=1e-6)
+    assert torch.allclose(now.action, to_action(output, 0.07, SIMULATOR), atol=1e-5)
+    assert not torch.allclose(now.after.output, flown[0].after.output, atol=1e-6)
+
+
+def has_gradient(parameter):
+    return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-7)
+
+
+def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_not_at_all(
+    agent, flown, demonstrations, tasks
+):
+    pilot = agent.execution
+    learner = DemonstratedVisitation(pilot, demonstrations, 0.6, SIMULATOR)
+    mixture = Mixture(learner, Oracle(demonstrations), 0.5, SIMULATOR, torch.Generator().manual_seed(0))
+    _, memory = mixture.act(flown[0].observation, mixture.begin(tasks, torch.device("cpu")))
+    action_loss(pilot(memory.learner.cropped), memory.wanted, 0.8).backward()
+    assert all(has_gradient(parameter) for parameter in pilot.parameters())
+    assert all(parameter.grad is None for parameter in agent.visitation.parameters())
+    assert not flown[0].after.output.requires_grad, "nothing is learned in flight"
+
+
+def test_an_ideal_second_stage_stops_at_the_most_likely_goal(shipped_pvn, meadow):
+    tasks = [segment.task for segment in meadow["dev"]][:6]
+    agent = IdealAct(shipped_pvn)
+    memories = []
+    log = fly(
+        simulator_for(tasks), tasks, agent, horizon=45, watch=lambda step, seen, did, memory: memories.append(memory)
+    )
+    for flight in log.has_stopped.nonzero()[:, 0].tolist():
+        last = memories[int(log.num_steps[flight]) - 1]
+        cell = last.visitation.log_probability[flight, GOAL].argmax()
+        x, y, yaw = last.origin[flight]
+        forward, left = agent.agent.visitation.places[cell]
+        goal = torch.stack([x + forward * yaw.cos() - left * yaw.sin(), y + forward * yaw.sin() + left * yaw.cos()])
+        assert float((log.end_world[flight] - goal).norm()) < 2.0
+    assert log.has_stopped.sum() >= 3
