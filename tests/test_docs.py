@@ -145,6 +145,7 @@ def test_the_environment_page_tells_the_spaces_as_they_are():
     assert [row[0] for row in table(DOCS / "environment.md", "Info")] == list(info)
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning(tmp_path):
     for tool in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
         pytest.importorskip(tool, reason='needs the extra docs: pip install ".[docs]"')

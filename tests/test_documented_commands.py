@@ -36,15 +36,24 @@ def blocks(page):
 
 
 def marked(page, number, block):
-    """Training is slow, and some of it needs a GPU."""
-    marks = [pytest.mark.slow] * block.startswith("pvn train ")
+    """Training and benchmarks are slow, and some of it needs a GPU."""
+    marks = [pytest.mark.slow] * block.startswith(("pvn train ", "pvn bench "))
     if "--device cuda" in block:
         marks.append(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
     title = block if block.startswith("pvn ") else f"program {number}"
     return pytest.param(page, block, marks=marks, id=f"{page.name}: {title}")
 
 
-RUN = [marked(page, number, block) for page in PAGES for number, block in enumerate(blocks(page))]
+def to_run():
+    """All blocks, page after page; one that several pages have is run once."""
+    found = {}
+    for page in PAGES:
+        for number, block in enumerate(blocks(page)):
+            found.setdefault(block, marked(page, number, block))
+    return list(found.values())
+
+
+RUN = to_run()
 
 
 def write_lani(folder):
@@ -63,11 +72,10 @@ def write_lani(folder):
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """One folder for each page, in which LANI was unpacked."""
-    made = {page: tmp_path_factory.mktemp(page.stem) for page in PAGES}
-    for folder in made.values():
-        write_lani(folder / "LANI" / "configs")
+def folder(tmp_path_factory):
+    """The folder of a reader who types one command after the other, and has unpacked LANI there."""
+    made = tmp_path_factory.mktemp("reader")
+    write_lani(made / "LANI" / "configs")
     return made
 
 
@@ -85,19 +93,21 @@ def start_and_stop(command, folder):
 
 
 def test_there_is_something_to_run_on_every_page():
-    counts = {page.name: sum(argument.values[0] == page for argument in RUN) for page in PAGES}
-    assert counts["README.md"] >= 6 and counts["commands.md"] >= 20 and counts["python.md"] >= 5, counts
+    counts = {page.name: len(list(blocks(page))) for page in PAGES}
+    assert min(counts.values()) >= 1 and counts["README.md"] >= 6 and counts["commands.md"] >= 20, counts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "block"), RUN)
-def test_it_runs_as_it_stands(page, block, folders, monkeypatch):
-    monkeypatch.chdir(folders[page])
+def test_it_runs_as_it_stands(page, block, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    makes_corpus = block.startswith("pvn corpus make ")
+    if "corpus" in block and not makes_corpus and not Path("corpus").exists():  # only some of the tests were asked for
+        main(shlex.split("corpus make --size 500 --out corpus"))
     if not block.startswith("pvn "):
         exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
     elif block.startswith("pvn demo"):
         pytest.importorskip("viser", reason='needs the extra app: pip install ".[app]"')
-        start_and_stop(f"{block} --port 0", folders[page])
+        start_and_stop(f"{block} --port 0", folder)
     else:
-        if block.startswith("pvn train ") and not Path("corpus").exists():  # the slow tests alone were asked for
-            main(shlex.split("corpus make --size 500 --out corpus"))
         main(shlex.split(block)[1:])
