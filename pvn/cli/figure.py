@@ -75,7 +75,7 @@ class FigureFlights:
             chosen = [as_chosen(segment, segment.id) for segment in self._random_stored(self.corpus, number, is_long)]
         else:
             chosen = [as_chosen(segment, segment.id) for segment in self._random_toured(number, is_long)]
-        return [chosen[0].told(words) for words in self.instructions] if self.instructions else chosen
+        return [chosen[0].with_instruction(words) for words in self.instructions] if self.instructions else chosen
 
     def _random_toured(self, count: int, is_long: bool) -> list[Segment]:
         """Segments of one tour after the other: the longest of each, or all of them."""

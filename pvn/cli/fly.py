@@ -126,7 +126,7 @@ class Fly:
             chosen = corpus_segments(self.corpus, self.segment)
         else:
             chosen = pick_segments(tour_segments(self.field, self.seed), self.segment)
-        return chosen if self.instruction is None else [chosen[0].told(self.instruction, self.start)]
+        return chosen if self.instruction is None else [chosen[0].with_instruction(self.instruction, self.start)]
 
     @property
     def _where(self) -> str:

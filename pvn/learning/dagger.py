@@ -42,6 +42,7 @@ class DaggerConfig:
     horizon: int = 80
     """Steps of a flight, at most."""
     learning_rate: float = 1e-3
+    """In the first iteration."""
     weight_decay: float = 1e-6
     """Paper."""
     stop_weight: float = 0.8
@@ -49,6 +50,7 @@ class DaggerConfig:
     save_every: int = 10
     """Iterations between checkpoints."""
     seed: int = 0
+    """Of random choices."""
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class ImitationRecipe:
     """Everything a baseline's training depends on, beside the corpus."""
 
     name: str
+    """The preset's; it changes nothing."""
     imitation: ImitationConfig = ImitationConfig()
     dagger: DaggerConfig = DaggerConfig(learning_rate=3e-4)
     """Its learning rate falls to zero over the iterations; the memory begins with oracle flights."""

@@ -59,6 +59,7 @@ class OptimisationConfig:
     weight_decay: float = 1e-6
     """Paper."""
     max_gradient_norm: float = 5.0
+    """Longer gradients are scaled down to this."""
     save_every: int = 500
     """Steps between checkpoints."""
     measure_every: int = 1000
@@ -66,6 +67,7 @@ class OptimisationConfig:
     measured_flights: int = 300
     """Flights of the dev split that are measured."""
     seed: int = 0
+    """Of initial weights and random choices."""
 
 
 def rate_share(step: int, num_steps: int) -> float:
