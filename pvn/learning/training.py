@@ -31,7 +31,7 @@ Stage = Literal["1", "2", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything PVN's training depends on, beside the corpus; the defaults are the paper preset's."""
+    """Everything PVN's training depends on, apart from the corpus; the defaults are the paper preset's."""
 
     name: str
     """The preset's; it changes nothing."""
@@ -47,7 +47,7 @@ class Recipe:
     plan_every: int = 6
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
-    """Occurrences from which a word outside the dictionary is a term (authors' code)."""
+    """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
 
     def with_seed(self, seed: int) -> Recipe:
         """The same recipe with another seed throughout."""
