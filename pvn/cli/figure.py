@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, Split
 from pvn.cli.tasks import ChosenTask, as_chosen, check_instruction, corpus_segments, pick_segments, tour_segments
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -38,7 +39,7 @@ class FigureFlights:
     """Folder of a corpus whose segments are flown."""
     split: Split = "dev"
     """Which split of the corpus random segments are from."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
