@@ -213,6 +213,8 @@ _ROWS = (
 
 SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
 """Every system by name, in the order of the results table."""
+DEFAULT_AGENT = "pvn"
+"""Who flies where nobody is named."""
 TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
 """Systems with weights of their own."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvn.cli.options import AgentNames, Device, Split, print_json
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -31,7 +32,7 @@ class Results:
 class Evaluate:
     """Fly agents over a split of a corpus and print how well they did, with 95% intervals."""
 
-    agent: AgentNames = ("pvn",)
+    agent: AgentNames = (DEFAULT_AGENT,)
     """Who flies, one or several: names of systems, or files of agents you trained."""
     corpus: Path
     """Folder of the corpus."""

@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, Split
 from pvn.cli.tasks import ChosenTask, as_chosen, check_instruction, corpus_segments, pick_segments, tour_segments
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -38,7 +39,7 @@ class FigureFlights:
     """Folder of a corpus whose segments are flown."""
     split: Split = "dev"
     """Which split of the corpus random segments are from."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
@@ -75,7 +76,7 @@ class FigureFlights:
             chosen = [as_chosen(segment, segment.id) for segment in self._random_stored(self.corpus, number, is_long)]
         else:
             chosen = [as_chosen(segment, segment.id) for segment in self._random_toured(number, is_long)]
-        return [chosen[0].told(words) for words in self.instructions] if self.instructions else chosen
+        return [chosen[0].with_instruction(words) for words in self.instructions] if self.instructions else chosen
 
     def _random_toured(self, count: int, is_long: bool) -> list[Segment]:
         """Segments of one tour after the other: the longest of each, or all of them."""

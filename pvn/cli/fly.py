@@ -21,6 +21,7 @@ from pvn.cli.tasks import (
     tour_segments,
     tour_stem,
 )
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
@@ -47,7 +48,7 @@ class Fly:
     """Fly segments of the corpus in this folder, named by --segment."""
     start: tuple[float, float, float] | None = None
     """Where your instruction starts: x, y (metres), yaw (radians); by default where the tour's first segment does."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
@@ -126,7 +127,7 @@ class Fly:
             chosen = corpus_segments(self.corpus, self.segment)
         else:
             chosen = pick_segments(tour_segments(self.field, self.seed), self.segment)
-        return chosen if self.instruction is None else [chosen[0].told(self.instruction, self.start)]
+        return chosen if self.instruction is None else [chosen[0].with_instruction(self.instruction, self.start)]
 
     @property
     def _where(self) -> str:

@@ -1,4 +1,4 @@
-"""Progress bars with an estimate of what is left."""
+"""Progress bars with an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rich.progress import (
 from rich.table import Column
 
 BAR_WIDTH = 66
-"""Letters that a stage's name, bar, steps and times take up; the figures have what is left of the line."""
+"""Columns that a stage's name, bar, steps and times take up; its metrics get the rest of the line."""
 
 Item = TypeVar("Item")
 
 
 @contextmanager
 def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; the function it gives is told how many of `total` are done."""
+    """A bar on standard error; yields a function to be called with how many of `total` are done."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
@@ -38,7 +38,7 @@ def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]
 
 
 def progress_over(what: str, items: Sequence[Item]) -> Iterator[Item]:
-    """The items one by one, with a bar."""
+    """Iterate over the items with a bar."""
     with progress_bar(what, len(items)) as advance_to:
         for count, item in enumerate(items, start=1):
             yield item
@@ -47,7 +47,7 @@ def progress_over(what: str, items: Sequence[Item]) -> Iterator[Item]:
 
 @contextmanager
 def training_bars(logs: Path, is_shown: bool = True) -> Iterator[Callable[[str, int, int, dict[str, float]], None]]:
-    """A bar for each stage with the running figures, which also go to TensorBoard logs in a folder."""
+    """A bar for each stage with its current metrics, which also go to TensorBoard logs in a folder."""
     if not is_shown:
         yield lambda what, step, num_steps, figures: None
         return

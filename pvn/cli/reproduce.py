@@ -225,7 +225,7 @@ class Reproduce:
         finished = [row for row in TABLE if folder.has_results(*row)]
         files = [folder.stem(*row).with_suffix(".json") for row in finished]
         summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
-        with folder.timed("figures", self.device, is_anew=True):
+        with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
                 name, split = PREDICTING

@@ -89,8 +89,8 @@ class ReproductionFolder:
             raise ValueError(f"{self.out}: holds a reproduction with another corpus; choose another --out")
 
     @contextmanager
-    def timed(self, name: str, device: str, *, is_anew: bool = False) -> Iterator[None]:
-        """Add the wall time of the body to times.json, even if it is interrupted; is_anew: replace it instead."""
+    def timed(self, name: str, device: str, *, is_replaced: bool = False) -> Iterator[None]:
+        """Add the wall time of the body to times.json, even if it is interrupted; is_replaced: forget earlier times."""
         from pvn.corpus.store import identity
         from pvn.learning.checkpoint import read_json, write_json
         from pvn.report.results_page import describe_machine
@@ -101,7 +101,7 @@ class ReproductionFolder:
         finally:
             with self.locked("times"):
                 content = read_json(self.times) if self.times.exists() else {"preset": self.preset, "steps": {}}
-                earlier = 0.0 if is_anew else content["steps"].get(name, {}).get("seconds", 0.0)
+                earlier = 0.0 if is_replaced else content["steps"].get(name, {}).get("seconds", 0.0)
                 spent = earlier + time.perf_counter() - began
                 content["steps"][name] = {"seconds": round(spent, 1), "machine": machine}
                 if self.has_corpus:

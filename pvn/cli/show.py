@@ -10,6 +10,7 @@ from tyro.conf import subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName
 from pvn.cli.tasks import pick_segments, tour_segments, tour_stem
+from pvn.systems import DEFAULT_AGENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class ShowFlight:
     """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
     segment: str = "1"
     """Which segment of the tour, from 1."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""

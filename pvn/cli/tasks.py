@@ -39,7 +39,7 @@ class ChosenTask:
         """Where the flight should end (x, y), field frame, metres."""
         return None if self.demonstration is None else self.demonstration.goal
 
-    def told(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
+    def with_instruction(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
         """The same field with an instruction that was typed, from the same start or from another (x, y, yaw)."""
         words = " ".join(instruction.split())
         return ChosenTask(self.label, replace(self.task, instruction=words, start=start or self.task.start), None)

@@ -32,23 +32,25 @@ class DaggerConfig:
     """Settings of DAggerFM."""
 
     num_iterations: int = 100
-    """Paper."""
+    """Rounds of flying and training (paper)."""
     beta: float = 0.92
-    """In iteration k the oracle flies a step with probability beta to the k (paper)."""
+    """In iteration k the oracle flies each step with probability beta to the power of k (paper)."""
     num_environments: int = 10
     """Environments flown in an iteration (paper)."""
     memory: int = 600
-    """Flights that are remembered (paper)."""
+    """Flights that are kept to train on (paper)."""
     horizon: int = 80
     """Steps of a flight, at most."""
     learning_rate: float = 1e-3
+    """In the first iteration."""
     weight_decay: float = 1e-6
-    """Paper."""
+    """AdamW's (paper)."""
     stop_weight: float = 0.8
     """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
     save_every: int = 10
     """Iterations between checkpoints."""
     seed: int = 0
+    """Of random choices."""
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,9 @@ class ImitationConfig(OptimisationConfig):
     """How a baseline imitates the oracle."""
 
     num_epochs: int = 20
-    """Passes over the training segments, every picture of them. PVN sees every second one, 40 times."""
+    """Passes over the training segments, every picture of them. PVN is trained on every second one, 40 times."""
     learning_rate: float = 1e-3
-    """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
+    """The highest: the rate rises over the first tenth of the steps and falls to zero over the rest."""
     word_steps: int = 3000
     """Steps in which, before all else, only the instruction encoder learns which classes are mentioned, as PVN's
     does; for a model with auxiliary heads only."""
@@ -95,9 +95,10 @@ class ImitationConfig(OptimisationConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ImitationRecipe:
-    """Everything a baseline's training depends on, beside the corpus."""
+    """Everything a baseline's training depends on, apart from the corpus."""
 
     name: str
+    """The preset's; it changes nothing."""
     imitation: ImitationConfig = ImitationConfig()
     dagger: DaggerConfig = DaggerConfig(learning_rate=3e-4)
     """Its learning rate falls to zero over the iterations; the memory begins with oracle flights."""
@@ -105,7 +106,7 @@ class ImitationRecipe:
     """Grid of the maps of an agent that has maps."""
     camera: Camera = Camera()
     min_count: int = 10
-    """Occurrences from which a word outside the dictionary is a term (authors' code)."""
+    """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
 
     def with_seed(self, seed: int) -> ImitationRecipe:
         """The same recipe with another seed throughout."""

@@ -53,12 +53,13 @@ class OptimisationConfig:
     frames_per_batch: int = 512
     """Pictures in a step; every second picture of about 60 segments. The authors take one segment."""
     learning_rate: float = 3e-3
-    """At its highest: it rises over the first tenth of the steps and falls to zero over the others."""
+    """The highest: the rate rises over the first tenth of the steps and falls to zero over the rest."""
     instruction_rate: float = 1.5
     """The instruction encoder's learning rate as a multiple of the others'."""
     weight_decay: float = 1e-6
-    """Paper."""
+    """AdamW's (paper)."""
     max_gradient_norm: float = 5.0
+    """Longer gradients are scaled down to this."""
     save_every: int = 500
     """Steps between checkpoints."""
     measure_every: int = 1000
@@ -66,6 +67,7 @@ class OptimisationConfig:
     measured_flights: int = 300
     """Flights of the dev split that are measured."""
     seed: int = 0
+    """Of initial weights and random choices."""
 
 
 def rate_share(step: int, num_steps: int) -> float:
@@ -230,9 +232,7 @@ def optimise(
         for step in range(done, num_steps):
             selection = select_batch(step, batches[step], limits if is_recorded else None)
             set_rate(optimizer, rate_share(step, num_steps))
-            torch.manual_seed(
-                config.seed * 1_000_003 + 500_000 + step
-            )  # for dropout and everything else that is random
+            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and all else that is random
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)
             result = take(selection)

@@ -44,9 +44,9 @@ class Stage1Config(OptimisationConfig):
     word_steps: int = 3000
     """Steps in which, before all else, only the instruction encoder learns which classes are mentioned."""
     word_learning_rate: float = 5e-3
-    """At its highest, in those steps."""
+    """The highest learning rate in those steps."""
     frame_every: int = 2
-    """In training the map is built from every second picture, which are a metre apart; it takes half the time."""
+    """Steps between the pictures that are used in training; 2, about a metre, halves the time."""
     turn_rad: float = 0.5
     """Standard deviation of the random rotation of a segment's map and targets in training, radians (paper)."""
     stray_share: float = 0.5

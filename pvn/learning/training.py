@@ -31,21 +31,23 @@ Stage = Literal["1", "2", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Everything PVN's training depends on, beside the corpus; the defaults are the paper preset's."""
+    """Everything PVN's training depends on, apart from the corpus; the defaults are the paper preset's."""
 
     name: str
+    """The preset's; it changes nothing."""
     stage1: Stage1Config = Stage1Config()
     stage2: Stage2Config = Stage2Config()
     execution: ExecutionConfig = ExecutionConfig()
     grid: MapGrid = MapGrid()
     camera: Camera = Camera()
     uses_instruction: bool = True
+    """Whether the instruction is read (without: the paper's "no u")."""
     overhead_px: int | None = None
-    """See `VisitationConfig`."""
+    """Edge of the view from above that replaces the camera's images, pixels; None: the camera's."""
     plan_every: int = 6
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
-    """Occurrences from which a word outside the dictionary is a term (authors' code)."""
+    """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
 
     def with_seed(self, seed: int) -> Recipe:
         """The same recipe with another seed throughout."""

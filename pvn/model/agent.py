@@ -74,7 +74,7 @@ class LearnedAgent(Agent, Protocol):
         """Its networks, by the names they have in an agent's file."""
 
     def describe(self) -> dict[str, Any]:
-        """What rebuilds it, beside weights and vocabulary: sizes and settings as JSON."""
+        """What rebuilds it, apart from weights and vocabulary: sizes and settings as JSON."""
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:

@@ -38,7 +38,7 @@ class ChaplotConfig:
     num_words: int
     """Ids of the vocabulary, the reserved ones included."""
     word_size: int = 20
-    """Size of a word's embedding: PVN's, as in the one configuration of the authors' that has its keys."""
+    """Size of a word's embedding: PVN's, as in the only one of the authors' configurations that sets it."""
     embedding_size: int = 30
     """Size of an instruction's embedding: PVN's, likewise."""
     hidden: int = 256
@@ -169,7 +169,7 @@ class Chaplot:
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> ChaplotMemory:
-        """Read the instructions."""
+        """Encode the instructions."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         nothing = torch.zeros((1, len(tasks), self.model.config.hidden), device=device)
         return ChaplotMemory(gate=self.model.gate_channels(tokens), state=nothing, cell=nothing, output=None, step=0)

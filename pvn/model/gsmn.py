@@ -186,7 +186,7 @@ class GSMN:
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
-        """Read the instructions; nothing is mapped yet."""
+        """Encode the instructions; the map is empty."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         return GSMNMemory(
             origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device),

@@ -138,3 +138,10 @@ def test_a_run_of_the_first_version_is_told_from_others_too(begun, refused):
     Path("run/run.json").write_text(json.dumps({"system": "pvn", "preset": "smoke", "corpus": content["corpus"]}))
     message = refused("pvn train --agent pvn-no-aux --preset smoke --corpus tiny --out run --resume")
     assert "begun with 'pvn'" in message
+
+
+@pytest.mark.parametrize("agent", ["pvn", "gsmn"])
+def test_help_says_something_about_every_field_of_the_recipe(agent, help_text):
+    text = help_text(f"pvn train --agent {agent}")
+    bare = re.findall(r"(--[\w.-]+)(?:, --[\w.-]+)?(?: (?:\{None\}\|)?[A-Z]+)? \(default", text)
+    assert bare == []
