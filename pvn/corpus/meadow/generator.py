@@ -1,4 +1,4 @@
-"""The generated corpus, "meadow": fields and tours like LANI's, flown in manoeuvres, described in the banks' phrases."""
+"""The generated corpus, "meadow": LANI-like fields and tours, flown in manoeuvres, described in the banks' phrases."""
 
 from __future__ import annotations
 
