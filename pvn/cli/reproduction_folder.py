@@ -83,8 +83,8 @@ class ReproductionFolder:
         noted = read_json(self.times)
         if noted.get("preset") != self.preset:
             raise ValueError(
-                f"preset: got {self.preset}, but {self.out} holds a reproduction with preset {noted.get('preset')}; use "
-                "that, or choose another --out"
+                f"preset: got {self.preset}, but {self.out} holds a reproduction with preset {noted.get('preset')}; "
+                "use that, or choose another --out"
             )
         if self.has_corpus and noted.get("corpus", identity(self.corpus)) != identity(self.corpus):
             raise ValueError(
