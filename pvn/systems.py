@@ -215,6 +215,8 @@ SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
 """Every system by name, in the order of the results table."""
 DEFAULT_AGENT = "pvn"
 """The agent that flies if none is named."""
+AGENT_FILE = "agent.safetensors"
+"""The trained agent in the folder of a training run."""
 TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
 """Systems with weights of their own."""
 

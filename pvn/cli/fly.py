@@ -161,9 +161,9 @@ class Fly:
         """Fly one task after the other, and write recording, film and summary of each."""
         from pvn.cli.progress import progress_over
         from pvn.rollout.flight import join_logs
-        from pvn.viz.flight_files import fly_to_show, missing, save_flight
+        from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
-        for line in missing().values():
+        for line in missing_formats().values():
             print(line)
         logs, paths = [], []
         for one in progress_over("flying and recording", chosen):

@@ -88,15 +88,13 @@ class ShowFlight:
         """Fly, write, and print how it ended."""
         from pvn.evaluation.pilots import load_pilot
         from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
-        from pvn.viz.flight_record import outcome
 
         out = flight_path(self.out or Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4"))
         (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])
         pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         record = fly_to_show(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
         write_flight(record, out)
-        ending = outcome(record.distance, len(record.moments), record.has_stopped)
-        print(f"“{record.task.instruction}”: {ending}: {out}")
+        print(f"“{record.task.instruction}”: {record.outcome}: {out}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,5 +108,5 @@ class Show:
     )
 
     def run(self) -> None:
-        """Show it."""
+        """Run the chosen verb."""
         self.what.run()

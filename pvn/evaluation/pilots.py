@@ -19,7 +19,7 @@ from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import SYSTEMS, FlightChanges, System, find_system
+from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges, System, find_system
 from pvn.world.task import Demonstration
 
 MAX_UNKNOWN = 0.2
@@ -61,14 +61,14 @@ def _weights(name: str, runs: Path | None) -> Path:
 
     A folder with the runs of other systems leaves this one to the package; one without any run is taken for a mistake.
     """
-    own = None if runs is None else runs / name / "agent.safetensors"
+    own = None if runs is None else runs / name / AGENT_FILE
     if own is not None and own.exists():
         return own
     shipped = shipped_weights(name)
     if shipped is None:
         searched = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
         raise FileNotFoundError(f"{name}: no weights in {searched}; train it with `pvn train --agent {name}`")
-    if runs is not None and not any(runs.glob("*/agent.safetensors")):
+    if runs is not None and not any(runs.glob(f"*/{AGENT_FILE}")):
         raise ValueError(
             f"runs: got {runs}, which holds no runs, expected a folder for each, such as {own}; write it with "
             f"`pvn train --agent {name} --out {runs / name}`, or name an agent's own file with --agent"

@@ -55,6 +55,7 @@ from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
 from pvn.model.mapping import InstructedModel
 from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.systems import AGENT_FILE
 
 CHECKPOINT, DAGGER_CHECKPOINT = "imitation_training.safetensors", "dagger_training.safetensors"
 DAGGER_SEED = 800_000
@@ -367,5 +368,5 @@ def train_by_imitation(
     agent = uncompiled(agent)
     origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(segments), **metrics}
     write_json(folder / "training.json", origin)
-    save_agent(agent, folder / "agent.safetensors", origin)
+    save_agent(agent, folder / AGENT_FILE, origin)
     return agent

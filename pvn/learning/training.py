@@ -25,6 +25,7 @@ from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.simulator.interface import SimulatorConfig
+from pvn.systems import AGENT_FILE
 
 Stage = Literal["1", "2", "all"]
 
@@ -148,5 +149,5 @@ def train_pvn(
         origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **metrics}
         write_json(folder / "training.json", origin)
         if first.exists() and second.exists():  # an agent with only one trained stage would fly badly
-            save_agent(agent, folder / "agent.safetensors", origin)
+            save_agent(agent, folder / AGENT_FILE, origin)
     return agent

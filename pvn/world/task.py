@@ -14,6 +14,8 @@ SUCCESS_M = 5.0
 """A flight that stops within this distance of its goal succeeds (paper)."""
 HORIZON = 100
 """A flight that has not stopped ends after this many steps (authors' evaluation)."""
+MAX_WORDS = 100
+"""Longest instruction that may be typed, on the command line or in the demo."""
 
 
 @dataclass(frozen=True, eq=False)

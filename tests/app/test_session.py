@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from pvn.app.demo.flight_setup import MAX_REQUESTS
-from pvn.app.demo.shown_flight import ShownFlight, interpolate_pose
+from pvn.app.demo.shown_flight import ShownFlight
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
 from pvn.rollout.flight import fly
-from pvn.viz.flight_record import fly_and_record
+from pvn.viz.flight_record import fly_and_record, interpolate_pose
 
 CRAWL = 0.001
 """At this speed a flight takes hours, unless it is stopped."""
