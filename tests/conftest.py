@@ -59,6 +59,7 @@ def _set_landmark_classes(classes):
 def a_new_class():
     """`with a_new_class():` there is a landmark class "Aardvark", the first in the alphabet: all other ranks shift."""
     from pvn.world.landmarks import LANDMARK_CLASSES
+    from pvn.world.models import MODELS
 
     aardvark = replace(LANDMARK_CLASSES["Barrel"], name="Aardvark", noun="aardvark")
     every = {"Aardvark": aardvark} | LANDMARK_CLASSES
@@ -66,10 +67,12 @@ def a_new_class():
 
     @contextmanager
     def added():
+        MODELS["Aardvark"] = MODELS["Barrel"]
         _set_landmark_classes(shifted)
         try:
             yield
         finally:
             _set_landmark_classes(LANDMARK_CLASSES)
+            del MODELS["Aardvark"]
 
     return added

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from pvn.systems import SYSTEMS
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pvn"
 ROOMS = """
@@ -101,3 +103,16 @@ def test_the_readme_tree_is_the_tree_on_disk():
 def test_modules_stay_readable_in_one_sitting():
     for path in PACKAGE.rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_a_system_is_named_in_the_table_and_in_its_own_file_alone():
+    """So that a new one is a row, or a row and a file."""
+    named = re.compile(r"\b(" + "|".join(sorted(set(SYSTEMS) - {"pvn", "stop", "average", "oracle"})) + r")\b")
+    allowed = {"pvn.systems", "pvn.model.gsmn", "pvn.model.chaplot"}
+    for module in MODULES.keys() - allowed:
+        tree = ast.parse(MODULES[module].read_text())
+        parts = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        prose = {id(part.value) for node in parts for part in node.body if isinstance(part, ast.Expr)}
+        for node in ast.walk(tree):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+            assert not (is_text and named.search(node.value)), f"{module}: {node.value!r}"

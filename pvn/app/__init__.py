@@ -1,1 +1,1 @@
-"""What people see: pictures of landmarks, fields and flights."""
+"""Programs with a page to look at: the demo."""

@@ -55,10 +55,10 @@ def _run(arguments: Sequence[str]) -> None:
     if list(arguments) == ["--version"]:
         print(_version())
         return
-    if arguments and arguments[0] == "train":  # whose options depend on the agent and the preset
+    if arguments and arguments[0] == "train":  # its options depend on the agent and the preset
         train(list(arguments[1:]))
         return
-    parse: Any = tyro.cli  # a union of verbs is no type to mypy
+    parse: Any = tyro.cli  # mypy does not take a union of verbs for a type
     verb = parse(
         configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[type-var]
         prog="pvn",

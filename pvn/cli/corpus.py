@@ -140,7 +140,9 @@ class CorpusAlignments:
 
         train = read_corpus(self.folder, ("train",)).splits.get("train")
         if train is None:
-            raise ValueError(f"{self.folder}: has no training split, expected one, whose words are counted")
+            raise ValueError(
+                f"{self.folder}: has no training split, expected one to count words in; make the corpus without --only"
+            )
         vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
         alignment = align(train, vocabulary)
         print_json(alignment.to_json()) if self.json else print_alignments(alignment)

@@ -15,9 +15,9 @@ class Demo:
     port: int = 8080
     """Port of the page; 0 picks a free one."""
     host: str = "127.0.0.1"
-    """Address to listen on. By default only this computer can connect; 0.0.0.0 lets in everybody who can reach it."""
+    """Address to listen on. By default only this computer can connect; 0.0.0.0 lets in anyone who can reach it."""
     visitors: int = 8
-    """Visitors at the same time; others are told to come back later."""
+    """Maximum number of simultaneous visitors; others are asked to come back later."""
     field: FieldName = 0
     """The field that is shown first: the number of a random one, or a LANI environment file (random_config_N.json)."""
     corpus: Path | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pvn.cli.options import AgentNames, Device, Split, print_json
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -31,22 +32,22 @@ class Results:
 class Evaluate:
     """Fly agents over a split of a corpus and print how well they did, with 95% intervals."""
 
-    agent: AgentNames = ("pvn",)
+    agent: AgentNames = (DEFAULT_AGENT,)
     """Who flies, one or several: names of systems, or files of agents you trained."""
     corpus: Path
     """Folder of the corpus."""
     split: Split = "dev"
     """Which split."""
     limit: int | None = None
-    """Fly only the first so many segments."""
+    """Fly only this many segments, counted from the first."""
     altitude: float | None = None
-    """Fly at this height, metres, instead of the one agents were trained at."""
+    """Fly at this height, metres, instead of the one that agents were trained at."""
     yaw_factor: float = 1.0
-    """Turn the drone this many times faster than the agent commands. For PVN agents, as are the next two."""
+    """Turn the drone this many times faster than the agent commands. Only for PVN agents, like the next two options."""
     stop_threshold: float | None = None
     """Stop where the stop probability is above this, instead of the agent's own threshold."""
     plan_every: int | None = None
-    """Predict at every so many steps, instead of at the agent's own interval."""
+    """Steps between predictions, instead of the agent's own interval."""
     device: Device = "cpu"
     """Where to fly."""
     runs: Path | None = None
@@ -56,7 +57,7 @@ class Evaluate:
     bound: bool = False
     """Also fly once more to evaluate PVN's predictions: the paper's bound on the loss, and calibration of the goals."""
     record: int = 0
-    """Fly the first so many segments once more and write recording, film and summary of each into recordings/."""
+    """Fly this many segments once more and write a recording, a film and a summary of each into recordings/."""
     json: bool = False
     """Print a JSON list with one object per agent instead of tables."""
 
@@ -121,9 +122,9 @@ class Evaluate:
         import sys
 
         from pvn.cli.progress import progress_over
-        from pvn.viz.flight_files import fly_to_show, missing, save_flight
+        from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
-        for line in missing().values():
+        for line in missing_formats().values():
             print(line, file=sys.stderr)
         for number, segment in enumerate(progress_over(f"recording {pilot.name}", segments), start=1):
             record = fly_to_show(pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device)

@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, Split
 from pvn.cli.tasks import ChosenTask, as_chosen, check_instruction, corpus_segments, pick_segments, tour_segments
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.corpus.segments import Segment
@@ -38,7 +39,7 @@ class FigureFlights:
     """Folder of a corpus whose segments are flown."""
     split: Split = "dev"
     """Which split of the corpus random segments are from."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
@@ -110,11 +111,11 @@ class FigureFlights:
         return random.Random(self.seed or 0).sample(segments, count)
 
     def record(self, pilot: Pilot, chosen: ChosenTask) -> FlightRecord:
-        """Fly one task with everything kept, and print how it ended."""
-        from pvn.viz.flight_record import fly_and_record, outcome
+        """Fly one task, record everything, and print how it ended."""
+        from pvn.viz.flight_record import fly_and_record
 
         record = fly_and_record(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
-        print(f"“{chosen.task.instruction}”  {outcome(record.distance, len(record.moments), record.has_stopped)}")
+        print(f"“{chosen.task.instruction}”  {record.outcome}")
         return record
 
 
@@ -201,7 +202,9 @@ class FigureMaps:
         pilot = self.flights.load_pilot(must_predict=True)
         chosen = self.flights.choose(1, is_long=True)
         if len(chosen) > 1:
-            raise ValueError(f"got {len(chosen)} flights, expected one; name one segment or type one instruction")
+            raise ValueError(
+                f"segment: got {len(chosen)} flights, expected one; name one segment or type one instruction"
+            )
         draw_maps(self.out, self.flights.record(pilot, chosen[0]), num_steps=self.steps)
         _print_files(self.out)
 

@@ -21,6 +21,7 @@ from pvn.cli.tasks import (
     tour_segments,
     tour_stem,
 )
+from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
@@ -47,7 +48,7 @@ class Fly:
     """Fly segments of the corpus in this folder, named by --segment."""
     start: tuple[float, float, float] | None = None
     """Where your instruction starts: x, y (metres), yaw (radians); by default where the tour's first segment does."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
@@ -160,9 +161,9 @@ class Fly:
         """Fly one task after the other, and write recording, film and summary of each."""
         from pvn.cli.progress import progress_over
         from pvn.rollout.flight import join_logs
-        from pvn.viz.flight_files import fly_to_show, missing, save_flight
+        from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
-        for line in missing().values():
+        for line in missing_formats().values():
             print(line)
         logs, paths = [], []
         for one in progress_over("flying and recording", chosen):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from pvn.bridges.airsim import DEFAULT_PORT
+
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
     from pvn.rollout.flight import FlightLog
-
-DEFAULT_PORT = 41451
 
 
 def _address(url: str) -> tuple[str, int, str, str]:

@@ -12,17 +12,15 @@ from typing import Annotated, Any, Literal
 from tyro.conf import arg
 from tyro.constructors import PrimitiveConstructorSpec
 
-from pvn.systems import SYSTEMS, TRAINED
+from pvn.systems import AGENT_FILE, SYSTEMS, TRAINED
 
 Device = Literal["cpu", "cuda"]
 Preset = Literal["paper", "smoke"]
 SPLITS = ("train", "dev", "test")
-AGENT_FILE = "agent.safetensors"
-"""In the folder of a training run: the trained agent."""
 
 
 def _known(text: str, names: Sequence[str], others: str = "") -> str:
-    """A name that is known; a ValueError tells the nearest one. others: what else is accepted, in words."""
+    """The text, if it is a known name; otherwise a ValueError that suggests the nearest. others: what else would do."""
     if text in names:
         return text
     near = difflib.get_close_matches(text, names, 1)
@@ -31,7 +29,7 @@ def _known(text: str, names: Sequence[str], others: str = "") -> str:
 
 
 def _agent(text: str) -> str:
-    """The name of a system, or the path of an agent's file, which must be there."""
+    """The name of a system, or the path of an agent's file, which must exist."""
     path = Path(text)
     if text not in SYSTEMS and path.suffix == ".safetensors":
         if not path.is_file():
@@ -43,7 +41,7 @@ def _agent(text: str) -> str:
 
 
 def _field(text: str) -> int | Path:
-    """The number of a random field, or the path of a LANI environment file, which must be there."""
+    """The number of a random field, or the path of a LANI environment file, which must exist."""
     try:
         number = int(text)
     except ValueError:
@@ -109,6 +107,6 @@ def needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "pvn":  # a fault of ours, not a missing extra
+        if error.name is None or error.name.partition(".")[0] == "pvn":  # our own fault, not a missing extra
             raise
         raise ValueError(f'{error.name} is not installed; install it with: pip install "pvn-drone[{extra}]"') from None

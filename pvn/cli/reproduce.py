@@ -37,7 +37,7 @@ def _train(verb: Train) -> None:
     import torch
 
     verb.run()
-    # Compiled code of one network is useless for the next, and torch keeps only so much of it.
+    # Code compiled for one network is useless for the next, and would fill torch's limited cache.
     torch.compiler.reset()
 
 
@@ -73,9 +73,9 @@ class Reproduce:
     corpus: Path | None = None
     """A corpus to use instead of the bundled one."""
     size: int | None = None
-    """Segments of the corpus that is made, if not the preset's number."""
+    """Segments of the corpus that is made; by default the preset's number."""
     limit: int | None = None
-    """Fly only the first so many segments of each split, if not the preset's number."""
+    """Fly only this many segments of each split; by default the preset's number."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""

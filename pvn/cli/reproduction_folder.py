@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pvn.cli.options import AGENT_FILE, Preset
-from pvn.systems import SYSTEMS
+from pvn.cli.options import Preset
+from pvn.systems import AGENT_FILE, SYSTEMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class ReproductionFolder:
         return result_stem(self.results, system, split, self.limit, num_segments)
 
     def has_results(self, system: str, split: Any) -> bool:
-        """Whether a system has flown everything with the agent that is there now."""
+        """Whether a system has flown everything with its current agent."""
         summary = self.stem(system, split).with_suffix(".json")
         agent = self.agent(str(SYSTEMS[system].run))
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
@@ -68,7 +68,7 @@ class ReproductionFolder:
         return self.results / f"bound_{stem}.json", self.results / f"calibration_{stem}.png"
 
     def has_predictions(self, system: str, split: Any) -> bool:
-        """Whether the predictions of the agent that is there now were evaluated."""
+        """Whether the predictions of the current agent have been evaluated."""
         report, figure = self.prediction_files(system, split)
         agent = self.agent(str(SYSTEMS[system].run))
         return figure.exists() and report.exists() and report.stat().st_mtime >= agent.stat().st_mtime
@@ -83,10 +83,14 @@ class ReproductionFolder:
         noted = read_json(self.times)
         if noted.get("preset") != self.preset:
             raise ValueError(
-                f"{self.out}: holds a reproduction with preset {noted.get('preset')}; choose another --out"
+                f"preset: got {self.preset}, but {self.out} holds a reproduction with preset {noted.get('preset')}; "
+                "use that, or choose another --out"
             )
         if self.has_corpus and noted.get("corpus", identity(self.corpus)) != identity(self.corpus):
-            raise ValueError(f"{self.out}: holds a reproduction with another corpus; choose another --out")
+            raise ValueError(
+                f"{self.out}: holds a reproduction with another corpus than {self.corpus}; use that one, or choose "
+                "another --out"
+            )
 
     @contextmanager
     def timed(self, name: str, device: str, *, is_replaced: bool = False) -> Iterator[None]:
@@ -110,7 +114,7 @@ class ReproductionFolder:
 
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
-        """Keep other processes from this while the body runs; wait if one of them is at it."""
+        """Hold a lock on `what` while the body runs; wait if another process holds it."""
         from filelock import FileLock, Timeout
 
         folder = self.out / ".locks"

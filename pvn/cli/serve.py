@@ -7,6 +7,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.cli.options import FieldName, needing
 from pvn.cli.tasks import read_field
 
@@ -16,12 +17,12 @@ class Serve:
     """Run AirSim scripts in our simulator, in a field of your choice, until interrupted."""
 
     what: Positional[Literal["airsim"]]
-    """Whose scripts."""
+    """The API that your scripts use."""
     field: FieldName = 0
     """Where they fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
     host: str = "127.0.0.1"
     """Address to listen on; by default only this machine can connect. Anyone who can reach it can fly."""
-    port: int = 41451
+    port: int = DEFAULT_PORT
     """Port to listen on; 0 picks a free one."""
     speed: float = 1.0
     """Simulated seconds per second; inf: as fast as clients ask, and the clock stands still while none is waiting."""

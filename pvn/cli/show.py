@@ -10,6 +10,7 @@ from tyro.conf import subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName
 from pvn.cli.tasks import pick_segments, tour_segments, tour_stem
+from pvn.systems import DEFAULT_AGENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class ShowFlight:
     """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
     segment: str = "1"
     """Which segment of the tour, from 1."""
-    agent: AgentName = "pvn"
+    agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
     """Folder of training runs whose agents fly instead of the package's."""
@@ -87,15 +88,13 @@ class ShowFlight:
         """Fly, write, and print how it ended."""
         from pvn.evaluation.pilots import load_pilot
         from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
-        from pvn.viz.flight_record import outcome
 
         out = flight_path(self.out or Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4"))
         (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])
         pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         record = fly_to_show(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
         write_flight(record, out)
-        ending = outcome(record.distance, len(record.moments), record.has_stopped)
-        print(f"“{record.task.instruction}”: {ending}: {out}")
+        print(f"“{record.task.instruction}”: {record.outcome}: {out}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,5 +108,5 @@ class Show:
     )
 
     def run(self) -> None:
-        """Show it."""
+        """Run the chosen verb."""
         self.what.run()

@@ -1,4 +1,4 @@
-"""What a verb flies: segments of a tour through a field, segments of a corpus, or an instruction that was typed."""
+"""What a verb flies: segments of a tour through a field, segments of a corpus, or a typed instruction."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pvn.world.layout import Layout
     from pvn.world.task import Demonstration, Task
 
-MAX_WORDS = 100
-
 
 @dataclass(frozen=True)
 class ChosenTask:
@@ -27,7 +25,7 @@ class ChosenTask:
     """Its number in the tour, or its id in a corpus."""
     task: Task
     demonstration: Demonstration | None
-    """None for an instruction that was typed: nobody has flown it, so it has no goal."""
+    """None for a typed instruction: nobody has demonstrated it, so it has no goal."""
 
     @property
     def demonstrated(self) -> npt.NDArray[np.float64] | None:
@@ -40,7 +38,7 @@ class ChosenTask:
         return None if self.demonstration is None else self.demonstration.goal
 
     def with_instruction(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
-        """The same field with an instruction that was typed, from the same start or from another (x, y, yaw)."""
+        """The same field with a typed instruction, from the same start or from another (x, y, yaw)."""
         words = " ".join(instruction.split())
         return ChosenTask(self.label, replace(self.task, instruction=words, start=start or self.task.start), None)
 
@@ -70,7 +68,7 @@ def tour_segments(field: int | Path, seed: int | None) -> list[Segment]:
 
 
 def pick_segments(segments: Sequence[Segment], numbers: Sequence[str]) -> list[ChosenTask]:
-    """Segments of a tour by number, from "1"; all of them where no number is given."""
+    """Segments of a tour by number, from "1"; all of them if no number is given."""
     known = {str(number): segment for number, segment in enumerate(segments, start=1)}
     for number in numbers:
         if number not in known:
@@ -81,7 +79,7 @@ def pick_segments(segments: Sequence[Segment], numbers: Sequence[str]) -> list[C
 
 
 def corpus_segments(corpus: Path, ids: Sequence[str]) -> list[ChosenTask]:
-    """Segments of a corpus by id, of whatever split."""
+    """Segments of a corpus by id, from any split."""
     from pvn.corpus.store import read_corpus
 
     stored = read_corpus(corpus)
@@ -94,15 +92,16 @@ def describe_field(field: int | Path) -> str:
 
 
 def tour_stem(field: int | Path, seed: int | None) -> str:
-    """How names of files about a tour through a field begin."""
+    """How the names of files about a tour through a field begin."""
     if isinstance(field, int):
         return f"field{field}" + ("" if seed in (None, field) else f"_seed{seed}")
     return f"{field.stem}_seed{seed or 0}"
 
 
 def check_instruction(instruction: str, pilot: Pilot) -> None:
-    """Refuse an instruction that nobody could follow, or a pilot that reads none; print the words it does not know."""
+    """Refuse an instruction that cannot be followed, or a pilot that reads none; print the words it does not know."""
     from pvn.corpus.vocabulary import tokenise
+    from pvn.world.task import MAX_WORDS
 
     if pilot.agent is None:
         raise ValueError(

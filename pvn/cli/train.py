@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import arg
 
-from pvn.cli.options import AGENT_FILE, Device, Preset, TrainedName
-from pvn.systems import SYSTEMS
+from pvn.cli.options import Device, Preset, TrainedName
+from pvn.systems import AGENT_FILE, SYSTEMS
 
 if TYPE_CHECKING:
     from pvn.learning.imitation import ImitationRecipe
@@ -79,7 +79,7 @@ class Train(RecipeOptions):
         self._check_resumable(begun)
         corpus = read_corpus(self.corpus, ("train", "dev"))
         if "train" not in corpus.splits:
-            raise ValueError(f"{self.corpus}: has no training split, expected one")
+            raise ValueError(f"{self.corpus}: has no training split, expected one; make the corpus without --only")
         self.out.mkdir(parents=True, exist_ok=True)
         if parallel.rank() == 0:
             write_json(self.out / RUN, begun)

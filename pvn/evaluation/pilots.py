@@ -19,7 +19,7 @@ from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import SYSTEMS, FlightChanges, System, find_system
+from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges, System, find_system
 from pvn.world.task import Demonstration
 
 MAX_UNKNOWN = 0.2
@@ -31,15 +31,15 @@ class Pilot:
     """An agent, the oracle or a trivial pilot, ready to fly."""
 
     name: str
-    """Under which results are reported and stored."""
+    """Name under which results are reported and stored."""
     policy: Policy | None
-    """None for the oracle, which is made anew for the demonstrations it is to follow."""
+    """None for the oracle, which is made for the demonstrations it has to follow."""
     agent: Agent | None
     """The policy again if it is an agent; None for a pilot that reads no instructions."""
     config: SimulatorConfig
-    """In which its flights are simulated."""
-    mark: str
-    """Changes with whatever changes its flights."""
+    """Simulator settings of its flights."""
+    fingerprint: str
+    """Identifies everything that its flights depend on."""
 
     def policy_for(self, demonstrations: Iterable[Demonstration] = ()) -> Policy:
         """The policy for flights over demonstrations, which only the oracle uses."""
@@ -47,7 +47,7 @@ class Pilot:
 
 
 def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
-    """AVERAGE, with the oracle's mean speed and number of steps on training segments."""
+    """The average pilot, with the oracle's mean speed and number of steps on training segments."""
     demonstrations = [segment.demonstration for segment in segments[:limit]]
     tasks = [demonstration.task for demonstration in demonstrations]
     log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
@@ -61,14 +61,14 @@ def _weights(name: str, runs: Path | None) -> Path:
 
     A folder with the runs of other systems leaves this one to the package; one without any run is taken for a mistake.
     """
-    own = None if runs is None else runs / name / "agent.safetensors"
+    own = None if runs is None else runs / name / AGENT_FILE
     if own is not None and own.exists():
         return own
     shipped = shipped_weights(name)
     if shipped is None:
         searched = f"{own} or the package" if own is not None else "the package; name a folder of runs with --runs"
         raise FileNotFoundError(f"{name}: no weights in {searched}; train it with `pvn train --agent {name}`")
-    if runs is not None and not any(runs.glob("*/agent.safetensors")):
+    if runs is not None and not any(runs.glob(f"*/{AGENT_FILE}")):
         raise ValueError(
             f"runs: got {runs}, which holds no runs, expected a folder for each, such as {own}; write it with "
             f"`pvn train --agent {name} --out {runs / name}`, or name an agent's own file with --agent"
@@ -83,10 +83,10 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
             f"{path}: holds an agent of class {type(agent).__name__}, expected {system.agent_class().__name__} for "
             f"{name}; name the file with --agent to fly it as what it is"
         )
-    # Not where the weights come from: the same weights, trained or copied again, make the same flights.
+    # Without the origin: the same weights make the same flights, however they were trained or copied.
     description = {key: value for key, value in read_json(path.with_suffix(".json")).items() if key != "origin"}
-    mark = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
-    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), mark)
+    fingerprint = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
+    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), fingerprint)
     return pilot if changes == FlightChanges() else change_flights(pilot, changes)
 
 
@@ -110,7 +110,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             plan_every=changes.plan_every,
         )
         agent = IdealAct(agent) if changes.has_ideal_act else agent
-    return replace(pilot, policy=agent, agent=agent, config=config, mark=f"{changes} {pilot.mark}")
+    return replace(pilot, policy=agent, agent=agent, config=config, fingerprint=f"{changes} {pilot.fingerprint}")
 
 
 def load_pilot(
@@ -121,10 +121,10 @@ def load_pilot(
     changes: FlightChanges | None = None,
     device: str = "cpu",
 ) -> Pilot:
-    """The pilot of a system, or of an agent's file (.safetensors), which is called by its folder.
+    """The pilot of a system, or of an agent's file (.safetensors), which is named after its folder.
 
-    runs: a folder of training runs whose agents fly in place of the package's. training: segments by whose
-    mean AVERAGE flies. changes: to its flights, beside those of the system itself.
+    runs: a folder of training runs whose agents fly in place of the package's. training: segments whose
+    mean the average pilot flies. changes: to its flights, in addition to those of the system.
     """
     if name.endswith(".safetensors"):
         folder = Path(name).resolve().parent.name
@@ -161,7 +161,7 @@ def check_words(pilot: Pilot, segments: Sequence[Segment]) -> None:
 
 
 def check_different(pilots: Sequence[Pilot]) -> None:
-    """Refuse pilots of one name: their results would be one file."""
+    """Refuse pilots with the same name: they would write to the same file."""
     names = [pilot.name for pilot in pilots]
     for name in names:
         if names.count(name) > 1:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pvn.evaluation.summary import Summary
 from pvn.viz import palette
@@ -66,10 +67,19 @@ def system_colours(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return {name: (colour, style) for name, (style, colour) in zip(names, pairs, strict=False)}
 
 
+def _add_shared_legend(figure: Figure, cells: Iterable[Axes]) -> None:
+    """One legend below all panels, with each label once."""
+    named = {label: line for cell in cells for line, label in zip(*cell.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=min(5, len(named)), frameon=False
+    )
+
+
 def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> None:
     """Write a panel for each phase of training with the curves of all runs that have it.
 
-    curves: points (N, 2), step and value, by system and scalar. names: every system there is, to give each its colour.
+    curves: points (N, 2), step and value, by system and scalar. names: all systems, so that each has the same
+    colour in every figure.
     """
     phases = [name for name in PHASES if any(name in run for run in curves.values())]
     colours = system_colours(names)
@@ -89,10 +99,7 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
         cell.set_xlabel("iteration" if phase.startswith(("stage2", "DAggerFM")) else "step")
         cell.grid(alpha=0.25)
         cell.spines[["top", "right"]].set_visible(False)
-    named = {label: line for cell in cells.flat for line, label in zip(*cell.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        list(named.values()), list(named), loc="outside lower center", ncols=min(5, len(named)), frameon=False
-    )
+    _add_shared_legend(figure, cells.flat)
     save_figure(figure, path)
 
 
@@ -118,7 +125,7 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
 def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequence[str]) -> None:
     """Write the success rate of each system over the radius of the goal, a panel for each split, with 95% bands.
 
-    names: every system there is, to give each its colour.
+    names: all systems, so that each has the same colour in every figure.
     """
     splits = list(dict.fromkeys(summary.split for summary in summaries))
     figure, cells = plt.subplots(
@@ -128,8 +135,5 @@ def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequ
     for cell, split in zip(cells.flat, splits, strict=True):
         _draw_radii(cell, [summary for summary in summaries if summary.split == split], colours)
     cells[0, 0].set_ylabel("success rate (%)")
-    named = {label: line for cell in cells.flat for line, label in zip(*cell.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        list(named.values()), list(named), loc="outside lower center", ncols=min(5, len(named)), frameon=False
-    )
+    _add_shared_legend(figure, cells.flat)
     save_figure(figure, path)

@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from rich.console import Console
-from rich.table import Table
 
 from pvn.evaluation.calibration import SHARES
 from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST, PredictionQuality
+from pvn.report.results_table import titled_table
 from pvn.viz import palette
 from pvn.viz.saving import save_figure
 
@@ -31,13 +31,6 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     return [*(f"{value:.2f}" for value in figures), f"{holds:.1f}", f"{says_something:.0f}"]
 
 
-def _table(title: str, *headings: str) -> Table:
-    table = Table("", *headings, title=title, title_justify="left")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
-
-
 def print_bound(report: Mapping[str, Any]) -> None:
     """Medians of the theorem's two sides, the share of flights it holds for, and the calibration of the goals."""
     console = Console()
@@ -48,13 +41,13 @@ def print_bound(report: Mapping[str, Any]) -> None:
     )
     headings = [name.replace("_", "\n") for name in MEDIANS]  # on two lines, to fit 80 columns
     for name in DISTRIBUTIONS:
-        table = _table(f"{name} distribution", *headings, "mean\ngap", "95%\nratio", "holds\n%", "< 1\n%")
+        table = titled_table(f"{name} distribution", "", *headings, "mean\ngap", "95%\nratio", "holds\n%", "< 1\n%")
         for when in FIRST_AND_LAST:
             table.add_row(when, *_cells(report[when]["bound"][name]))
         console.print(table)
-    table = _table(
+    table = titled_table(
         "goal distribution: calibration; spread: for goals spread as in training",
-        *("error", "overconfidence", "error, spread", "overconfidence, spread"),
+        *("", "error", "overconfidence", "error, spread", "overconfidence, spread"),
     )
     for when in FIRST_AND_LAST:
         parts = (report[when]["calibration"], report[when]["spread_calibration"])

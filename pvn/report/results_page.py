@@ -34,7 +34,7 @@ class Provenance:
 
     preset: str
     corpus: str
-    """Its name as it stands in a sentence."""
+    """Its name, as used in a sentence."""
     commands: tuple[str, ...]
     """Command lines that give the same results."""
     seeds: Mapping[str, int]
@@ -133,7 +133,7 @@ def _by_group(
             rates = [write(part.sr) if (part := parts.get(name)) else "" for name in named]
             rows.append([summary.system, *rates])
         lines += _table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
-    return lines or ["Nothing is known about the segments.", ""]
+    return lines or ["The segments have no annotations.", ""]
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Results of systems as tables on the terminal, and what the columns of all results tables are."""
+"""Results of systems as tables on the terminal, and the columns of all results tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _with_interval(estimate: Estimate) -> str:
     return f"{estimate.value:.1f} [dim]({estimate.low:.1f} to {estimate.high:.1f})[/dim]"
 
 
-def _table(title: str, *headings: str) -> Table:
+def titled_table(title: str, *headings: str) -> Table:
+    """An empty table, the first column left-aligned and the others right-aligned."""
     table = Table(*headings, title=title, title_justify="left")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -43,7 +44,7 @@ def print_results(
     """All systems with 95% intervals, their differences from the first, and their success rates by group."""
     console = Console()
     flights = summaries[0].overall.flights
-    table = _table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
+    table = titled_table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
     for summary in summaries:
         table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
     console.print(table)
@@ -55,12 +56,12 @@ def print_results(
             f"{other.system} compared with {first.system} on the same flights: success {more.value:+.1f} points "
             f"({more.low:+.1f} to {more.high:+.1f})"
         )
-    table = _table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
+    table = titled_table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
     for summary in summaries:
         values = ((name, getattr(summary.overall, name).value) for name in OTHERS.values())
         table.add_row(summary.system, *(f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values))
     console.print(table)
-    table = _table("SR % by kind of instruction", "", "flights", *(summary.system for summary in summaries))
+    table = titled_table("SR % by kind of instruction", "", "flights", *(summary.system for summary in summaries))
     rows = [_groups(summary) for summary in summaries]
     for name, group in rows[0].items():
         if group is not None:

@@ -18,9 +18,9 @@ from pvn.world.solids import bounding_sphere
 
 FLIGHT_HEIGHT = 5.0
 MIDDLE = FIELD_SIZE / 2
-VIEW = math.radians(38)
+FIELD_OF_VIEW = math.radians(38)
 CLOSEST = 7.5
-"""Metres between camera and landmark; from nearer one would look down on it more steeply than in flight."""
+"""Metres between camera and landmark; any closer, the camera would look down more steeply than in flight."""
 Image = npt.NDArray[np.uint8]
 
 
@@ -32,9 +32,11 @@ def portraits(names: Sequence[str], size_px: int = 240) -> tuple[Image, Image]:
     front, above = [], []
     for kind in kinds:
         middle, reach = bounding_sphere(kind.solids)
-        away = max(CLOSEST, 1.08 * reach / math.sin(VIEW / 2))
+        away = max(CLOSEST, 1.08 * reach / math.sin(FIELD_OF_VIEW / 2))
         front.append(
-            looking_at((MIDDLE, MIDDLE - away, FLIGHT_HEIGHT), (MIDDLE, MIDDLE, middle), size_px, size_px, VIEW)
+            looking_at(
+                (MIDDLE, MIDDLE - away, FLIGHT_HEIGHT), (MIDDLE, MIDDLE, middle), size_px, size_px, FIELD_OF_VIEW
+            )
         )
         across = 1.3 * kind.radius
         above.append(from_above(MIDDLE - across / 2, MIDDLE - across / 2, across, size_px))

@@ -20,9 +20,9 @@ NO_FFMPEG = 'imageio-ffmpeg is not installed, so no .mp4 can be written; pip ins
 HOLD_SECONDS = 2.0
 """How long the last frame is shown."""
 WEB_SCALE = {".webp": 0.75, ".gif": 0.5}
-"""Size of pictures for web pages, which should be small files, relative to a film's."""
+"""Size relative to that of an .mp4 film; files for web pages should be small."""
 WEB_STRIDE = {".webp": 2, ".gif": 3}
-"""Every how many frames one is kept for web pages."""
+"""For web pages, one frame in this many is kept."""
 WEBP_QUALITY, GIF_COLOURS = 70, 128
 
 
@@ -60,7 +60,7 @@ def _write_web(record: FlightRecord, path: Path, rate: float) -> None:
     times = [tick] * (len(images) - 1) + [round(1000 * HOLD_SECONDS)]
     options: dict[str, Any] = {"quality": WEBP_QUALITY, "method": 4}
     if path.suffix == ".gif":
-        # One palette and no dither: what does not change from frame to frame costs nothing.
+        # One palette and no dithering: pixels that do not change between frames cost nothing.
         shared = images[len(images) // 2].quantize(GIF_COLOURS, dither=Image.Dither.NONE)
         images = [image.quantize(palette=shared, dither=Image.Dither.NONE) for image in images]
         options = {"optimize": False}
@@ -73,7 +73,7 @@ def has_ffmpeg() -> bool:
 
 
 def film_path(path: Path) -> Path:
-    """The path, if its ending is a film's; otherwise a ValueError."""
+    """The path, if its suffix is that of a film; otherwise a ValueError."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"film: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path

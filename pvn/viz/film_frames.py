@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pvn.geometry import distances_along, points_along
 from pvn.viz import palette
 from pvn.viz.field_views import Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
-from pvn.viz.flight_record import FlightRecord, Floats, Moment, pose_between
+from pvn.viz.flight_record import FlightRecord, Floats, Moment, interpolate_pose
 from pvn.viz.map_pictures import (
     MapRanges,
     grounding_picture,
@@ -30,7 +30,7 @@ from pvn.world.task import SUCCESS_M
 
 WIDTH, HEIGHT = 1280, 720
 FRAMES_PER_STEP = 6
-FINE = 2
+SUPERSAMPLING = 2
 """Lines are drawn this many times larger and then reduced, which smooths their edges."""
 DASH_PX = 16
 """Length of a dash, and of the gap after it, in the finely drawn picture."""
@@ -59,7 +59,7 @@ def _size(box: Box) -> tuple[int, int]:
 
 def _place(point: Sequence[float] | Floats) -> Point:
     """Where a point of the field (x, y, metres) is in the finely drawn picture of it."""
-    return to_pixels(point, FINE * _size(FIELD)[0])
+    return to_pixels(point, SUPERSAMPLING * _size(FIELD)[0])
 
 
 def _draw_dashed(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: str, width: int) -> None:
@@ -82,7 +82,8 @@ def _draw_names(image: Image.Image, record: FlightRecord) -> None:
     for mark in record.task.layout.landmarks:
         draw.text(
             _place((mark.x, mark.y - 0.52 * mark.radius - 0.2)), LANDMARK_CLASSES[mark.name].noun,
-            fill=palette.FILM_TEXT, font=_font(11 * FINE), anchor="mt", stroke_width=FINE, stroke_fill=palette.OUTLINE,
+            fill=palette.FILM_TEXT, font=_font(11 * SUPERSAMPLING), anchor="mt",
+            stroke_width=SUPERSAMPLING, stroke_fill=palette.OUTLINE,
         )  # fmt: skip
 
 
@@ -143,23 +144,23 @@ class _Curve:
     def draw(self, image: Image.Image, until: float) -> None:
         """Draw the curve onto a frame, up to a time in steps."""
         width, height = _size(self.box)
-        panel = Image.new("RGB", (width * FINE, height * FINE), palette.FILM_PANEL)
+        panel = Image.new("RGB", (width * SUPERSAMPLING, height * SUPERSAMPLING), palette.FILM_PANEL)
         draw = ImageDraw.Draw(panel)
         for level in (0.25, 0.5, 0.75):
-            row = height * FINE * level
-            draw.line([(0, row), (width * FINE, row)], fill=palette.FILM_LINES, width=FINE)
-        across = (width * FINE - 1) / max(1, self.num_steps)
+            row = height * SUPERSAMPLING * level
+            draw.line([(0, row), (width * SUPERSAMPLING, row)], fill=palette.FILM_LINES, width=SUPERSAMPLING)
+        across = (width * SUPERSAMPLING - 1) / max(1, self.num_steps)
 
         def at(step: float) -> Point:
             value = float(np.interp(step, np.arange(len(self.values)), self.values))
-            return step * across, (1 - 0.94 * min(1.0, value / self.top) - 0.03) * height * FINE
+            return step * across, (1 - 0.94 * min(1.0, value / self.top) - 0.03) * height * SUPERSAMPLING
 
         last = min(until, len(self.values) - 1)
         points = [at(step) for step in range(int(last) + 1)] + [at(last)]
-        draw.line(points, fill=self.colour, width=3 * FINE, joint="curve")
+        draw.line(points, fill=self.colour, width=3 * SUPERSAMPLING, joint="curve")
         x, y = points[-1]
         draw.ellipse((x - 8, y - 8, x + 8, y + 8), fill=self.colour, outline=palette.FILM_TEXT, width=2)
-        image.paste(panel.reduce(FINE), self.box[:2])
+        image.paste(panel.reduce(SUPERSAMPLING), self.box[:2])
         self._label(image, float(np.interp(last, np.arange(len(self.values)), self.values)))
 
     def _label(self, image: Image.Image, value: float) -> None:
@@ -296,7 +297,7 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
 def draw_frames(record: FlightRecord) -> Iterator[Bytes]:
     """Every frame (HEIGHT, WIDTH, 3) of the film, FRAMES_PER_STEP for each step, and one for the end."""
     flown, half_view = record.flown_world, record.camera.horizontal_view / 2
-    above = field_from_above(record.task.layout, FINE * _size(FIELD)[0])
+    above = field_from_above(record.task.layout, SUPERSAMPLING * _size(FIELD)[0])
     film = _Film(record, above, map_ranges(record.moments), _curves(record))
     ground: Image.Image | None = None
     for moment in record.moments:
@@ -307,13 +308,13 @@ def draw_frames(record: FlightRecord) -> Iterator[Bytes]:
         before, after = flown[moment.step], flown[moment.step + 1]
         for part in range(FRAMES_PER_STEP + is_last):
             share = part / FRAMES_PER_STEP
-            pose, time = pose_between(before, after, share), moment.step + share
+            pose, time = interpolate_pose(before, after, share), moment.step + share
             field = ground.copy()
             trail = [_place(point) for point in (*flown[: moment.step + 1], pose)]
             _draw_outlined(ImageDraw.Draw(field), trail, palette.FLOWN, 6)
             _draw_drone(field, pose, half_view)
             frame = backdrop.copy()
-            frame.paste(field.reduce(FINE), FIELD[:2])
+            frame.paste(field.reduce(SUPERSAMPLING), FIELD[:2])
             for curve in film.curves:
                 curve.draw(frame, time)
             clock = f"{time * record.step_seconds:.1f} s"

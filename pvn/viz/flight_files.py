@@ -19,14 +19,14 @@ SUFFIXES = (".rrd", *FILMS, *PICTURES)
 
 
 def flight_path(path: Path) -> Path:
-    """The path, if a flight can be written to a file with its ending; otherwise a ValueError."""
+    """The path, if a flight can be written to a file with its suffix; otherwise a ValueError."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"out: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path
 
 
 def fly_to_show(pilot: Pilot, task: Task, *, demonstrated: Points | None = None, device: str = "cpu") -> FlightRecord:
-    """The flight with camera pictures, even of a pilot that does not use its camera.
+    """Fly a task and record it with camera images, even if the pilot does not use its camera.
 
     demonstrated: the task's demonstrated path (P, 2), field frame, if there is one.
     """
@@ -36,7 +36,7 @@ def fly_to_show(pilot: Pilot, task: Task, *, demonstrated: Points | None = None,
 
 
 def write_flight(record: FlightRecord, path: Path) -> None:
-    """Write a flight; the ending says as what: .rrd a recording, .mp4, .webp or .gif a film, .png a summary."""
+    """Write a flight in the format of the suffix: .rrd a recording, .mp4, .webp or .gif a film, others a summary."""
     flight_path(path)
     if path.suffix == ".rrd":
         write_recording(record, path)
@@ -46,15 +46,17 @@ def write_flight(record: FlightRecord, path: Path) -> None:
         draw_summary(path, record)
 
 
-def missing() -> dict[str, str]:
-    """Endings that cannot be written here, and for each what to install."""
+def missing_formats() -> dict[str, str]:
+    """Suffixes of files that cannot be written here, each with a line that says what to install."""
     lacking = {} if has_rerun() else {".rrd": NO_RERUN}
     return lacking if has_ffmpeg() else lacking | {".mp4": NO_FFMPEG}
 
 
 def save_flight(record: FlightRecord, stem: Path) -> list[Path]:
-    """Write recording, film and summary, as far as they can be written here; returns their paths."""
-    paths = [stem.with_name(stem.name + suffix) for suffix in (".rrd", ".mp4", ".png") if suffix not in missing()]
+    """Write the recording, film and summary that can be written here; returns their paths."""
+    paths = [
+        stem.with_name(stem.name + suffix) for suffix in (".rrd", ".mp4", ".png") if suffix not in missing_formats()
+    ]
     for path in paths:
         write_flight(record, path)
     return paths

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Maps:
-    """What an agent has on its maps, in the frame of the flight's start pose, S x S cells; on the host."""
+    """An agent's maps, S x S cells, in the frame of the flight's start pose; on the CPU."""
 
     grid: MapGrid
     semantic: Floats
@@ -69,15 +69,15 @@ class FlightRecord:
     """The pilot's name."""
     task: Task
     demonstrated: Points | None
-    """The demonstrated path (P, 2), field frame; None for an instruction that someone typed."""
+    """The demonstrated path (P, 2), field frame; None for a typed instruction."""
     moments: tuple[Moment, ...]
     log: FlightLog
-    """Of the one flight (B = 1), on the host."""
+    """Of this one flight (B = 1), on the CPU."""
     step_seconds: float
     camera: Camera = Camera()
     """The drone's."""
     stop_threshold: float | None = None
-    """The pilot stops where its stop probability is above this; None where something else decides."""
+    """The pilot stops when its stop probability exceeds this; None if it decides differently."""
 
     @property
     def goal(self) -> tuple[float, float] | None:
@@ -91,7 +91,7 @@ class FlightRecord:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the pilot itself said stop."""
+        """Whether the pilot itself stopped."""
         return bool(self.log.has_stopped[0])
 
     @property
@@ -139,14 +139,14 @@ def predicted_moments(record: FlightRecord) -> list[Moment]:
     return found
 
 
-def spread_evenly(moments: Sequence[Moment], most: int) -> list[Moment]:
-    """At most `most` of the moments, evenly spread, first and last among them."""
-    places = np.linspace(0, len(moments) - 1, min(len(moments), most)).round().astype(int)
+def spread_evenly(moments: Sequence[Moment], max_count: int) -> list[Moment]:
+    """At most `max_count` of the moments, evenly spread, including the first and the last."""
+    places = np.linspace(0, len(moments) - 1, min(len(moments), max_count)).round().astype(int)
     return [moments[place] for place in np.unique(places)]
 
 
-def pose_between(before: Floats, after: Floats, share: float) -> Floats:
-    """The pose (6,) a share of the way from one pose to another, angles the short way round."""
+def interpolate_pose(before: Floats, after: Floats, share: float) -> Floats:
+    """The pose (6,) at a share, 0 to 1, of the way between two; angles turn the short way."""
     change = after - before
     change[3:] = wrap_radians(change[3:])
     return before + share * change
@@ -157,7 +157,7 @@ def _to_host(value: Tensor) -> Any:
 
 
 def _maps_of(agent: Agent, memory: Any) -> Maps | None:
-    """What is on the maps of a single flight after a step."""
+    """The maps of a single flight after a step."""
     found, grid = agent.maps(memory), agent.grid
     if found is None or grid is None:
         return None
@@ -179,9 +179,9 @@ def fly_and_record(
     horizon: int = HORIZON,
     watch: Callable[[Moment], None] = lambda moment: None,
 ) -> FlightRecord:
-    """Fly one task and keep everything.
+    """Fly one task and record everything.
 
-    demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle flies by it.
+    demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle follows it.
     watch(moment) is called before each step; an exception it raises ends the flight.
     """
     agent, moments = pilot.agent, list[Moment]()

@@ -1,4 +1,4 @@
-"""What is on an agent's maps, as pictures of the field from above; for figures, films, recordings and the demo."""
+"""An agent's maps as pictures of the field from above; for figures, films, recordings and the demo."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pvn.viz import palette
 from pvn.viz.field_views import Picture, lay_over_field
 from pvn.viz.flight_record import Floats, Maps, Moment
 
-LEAST_LIGHT = 0.12
-"""How bright a cell that was seen is at least: black is for what was never seen."""
-STRENGTH = 0.92
-"""How much of the ground the highest probability covers; the rest shows through."""
+MIN_BRIGHTNESS = 0.12
+"""Of a cell that was seen; black is for cells that never were."""
+MAX_OPACITY = 0.92
+"""Where the probability is highest; a little of the ground always shows through."""
 
 Heat = npt.NDArray[np.float64]
 """(H, W, 2): trajectory and goal distribution over the field, 0 to 1."""
@@ -26,7 +26,7 @@ Heat = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Between which values the three components of a map lie, but for a few outliers."""
+    """The values between which the three components of a map lie, outliers aside."""
 
     low: Floats
     """(3, 1, 1)."""
@@ -65,7 +65,7 @@ def map_ranges(moments: Sequence[Moment]) -> MapRanges | None:
 def paint_components(components: Floats, span: ValueRange, is_known: npt.NDArray[np.bool_]) -> Floats:
     """Three components (3, S, S) of a map as colours (3, S, S), 0 to 1; black where nothing is known (S, S)."""
     shares = ((components - span.low) / (span.high - span.low)).clip(0, 1)
-    painted = LEAST_LIGHT + (1 - LEAST_LIGHT) * np.einsum("cst,cr->rst", shares, palette.MAP_COMPONENTS)
+    painted = MIN_BRIGHTNESS + (1 - MIN_BRIGHTNESS) * np.einsum("cst,cr->rst", shares, palette.MAP_COMPONENTS)
     return (painted * is_known).astype(np.float32)
 
 
@@ -87,7 +87,7 @@ def grounding_picture(maps: Maps, ranges: MapRanges, origin: Sequence[float], si
 def prediction_heat(maps: Maps, origin: Sequence[float], size_px: int) -> Heat:
     """Both distributions laid over the field, each relative to its greatest value; origin: the start pose x, y, yaw.
 
-    The square root of that, which shows where little is predicted, too.
+    On a square-root scale, so that low probabilities show too.
     """
     assert maps.probability is not None
     laid = lay_over_field(torch.from_numpy(maps.probability), origin, maps.grid, size_px)
@@ -98,6 +98,6 @@ def overlay_predictions(ground: Picture, heat: Heat, channels: Sequence[int] = (
     """A picture of the field with the distributions of some channels over it."""
     picture = ground
     for channel in channels:
-        share = STRENGTH * heat[..., channel : channel + 1]
+        share = MAX_OPACITY * heat[..., channel : channel + 1]
         picture = picture * (1 - share) + np.array(to_rgb(palette.PREDICTION_COLOURS[channel])) * share
     return picture.clip(0, 1)

@@ -40,16 +40,16 @@ DRONE = (
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles with a colour and a normal at each corner."""
+    """Triangles with a colour and a normal at each vertex."""
 
-    corners: Floats
+    vertices: Floats
     """(V, 3), metres."""
     normals: Floats
     """(V, 3), outward, of unit length."""
     colours: npt.NDArray[np.uint8]
     """(V, 3): red, green, blue."""
     triangles: npt.NDArray[np.uint32]
-    """(F, 3): corners, counter-clockwise from outside."""
+    """(F, 3): indices of vertices, counter-clockwise seen from outside."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Patch:
     """A curved rectangle of a unit solid's surface."""
 
     points: npt.NDArray[np.float64]
-    """(U, V, 3), unit frame; x, y of the patch turn counter-clockwise from outside."""
+    """(U, V, 3), unit frame; x, y of the patch turn counter-clockwise seen from outside."""
     normals: npt.NDArray[np.float64]
     """(U, V, 3), unit frame, of any length."""
 
@@ -158,12 +158,12 @@ def _paint(solid: Solid, centres: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     return np.array([painted_colour(F(x), F(y), F(z), table, 0) for x, y, z in centres])
 
 
-def join(meshes: Sequence[Mesh]) -> Mesh:
+def join_meshes(meshes: Sequence[Mesh]) -> Mesh:
     """All meshes in one."""
-    first = np.cumsum([0, *(len(mesh.corners) for mesh in meshes)])
+    first = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
     triangles = [mesh.triangles + start for mesh, start in zip(meshes, first[:-1], strict=True)]
     return Mesh(
-        np.concatenate([mesh.corners for mesh in meshes]),
+        np.concatenate([mesh.vertices for mesh in meshes]),
         np.concatenate([mesh.normals for mesh in meshes]),
         np.concatenate([mesh.colours for mesh in meshes]),
         np.concatenate(triangles).astype(np.uint32),
@@ -171,11 +171,11 @@ def join(meshes: Sequence[Mesh]) -> Mesh:
 
 
 def _weld(mesh: Mesh) -> Mesh:
-    """The same mesh with identical corners merged, which leaves a third of the bytes to send."""
-    alike = np.concatenate([mesh.corners.round(4), mesh.normals.round(4), mesh.colours], 1)
+    """The same mesh with identical vertices merged, a third of the bytes to send."""
+    alike = np.concatenate([mesh.vertices.round(4), mesh.normals.round(4), mesh.colours], 1)
     _, first, place = np.unique(alike, axis=0, return_index=True, return_inverse=True)
     triangles = place.ravel().astype(np.uint32)[mesh.triangles]
-    return Mesh(mesh.corners[first], mesh.normals[first], mesh.colours[first], triangles)
+    return Mesh(mesh.vertices[first], mesh.normals[first], mesh.colours[first], triangles)
 
 
 def solid_mesh(solid: Solid) -> Mesh:
@@ -187,20 +187,20 @@ def solid_mesh(solid: Solid) -> Mesh:
         corners = unit * half @ turn.T + np.array(solid.centre)
         normals = _quads(patch.normals) / half @ turn.T
         meshes.append(_mesh_of_quads(corners, normals, _paint(solid, unit.mean(1))))
-    return _weld(join(meshes))
+    return _weld(join_meshes(meshes))
 
 
 @functools.cache
 def class_mesh(name: str) -> Mesh:
     """A landmark class at scale 1, landmark frame."""
-    return join([solid_mesh(solid) for solid in landmark_class(name).solids])
+    return join_meshes([solid_mesh(solid) for solid in landmark_class(name).solids])
 
 
 def landmark_mesh(landmark: Landmark) -> Mesh:
     """A landmark where it stands, field frame."""
     own = class_mesh(landmark.name)
     turn = rotation((0.0, 0.0, math.degrees(landmark.yaw)))
-    corners = own.corners @ turn.T * landmark.scale + np.array([landmark.x, landmark.y, 0.0])
+    corners = own.vertices @ turn.T * landmark.scale + np.array([landmark.x, landmark.y, 0.0])
     return Mesh(corners.astype(np.float32), (own.normals @ turn.T).astype(np.float32), own.colours, own.triangles)
 
 
@@ -231,10 +231,10 @@ def fence_mesh() -> Mesh:
         quads, colours = _fence(side)
         normal = np.cross(quads[0, 1] - quads[0, 0], quads[0, 2] - quads[0, 0])
         meshes.append(_mesh_of_quads(quads, np.broadcast_to(normal, quads.shape), colours))
-    return _weld(join(meshes))
+    return _weld(join_meshes(meshes))
 
 
 @functools.cache
 def drone_mesh() -> Mesh:
     """The drone, body frame, its centre at the origin."""
-    return join([solid_mesh(solid) for solid in DRONE])
+    return join_meshes([solid_mesh(solid) for solid in DRONE])

@@ -1,6 +1,6 @@
 """Every colour with a meaning, the same in figures, films, recordings and the demo, and safe for colour-blind people.
 
-`tests/viz/test_palette.py` measures that colours shown together are told apart with every kind of colour vision.
+`tests/viz/test_palette.py` checks that colours shown together can be told apart with every kind of colour vision.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ FIRST_PREDICTION, LAST_PREDICTION = "#0072b2", "#d55e00"
 SYSTEM_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Of systems in one plot, in turn (Okabe and Ito 2008)."""
 NOTE = "#555555"
-"""Words on white that matter less."""
+"""Minor text on white."""
 
 FILM_BACKGROUND, FILM_PANEL, FILM_LINES = "#16191d", "#20242a", "#343a42"
 FILM_TEXT, FILM_NOTE = "#eeeeee", "#969ca4"
 FILM_STOP_PROBABILITY, FILM_SPEED = "#e67828", "#56b4e9"
 FILM_REACHED, FILM_MISSED = "#7cfc8a", "#ffb000"
-"""What has to be brighter on the dark ground of films."""
+"""Brighter, for the dark background of films."""
 
 
 def rgb_bytes(colour: str) -> tuple[int, int, int]:

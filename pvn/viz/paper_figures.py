@@ -48,7 +48,7 @@ class GalleryFlight:
     """(T + 1, 2): where it was, field frame."""
     has_stopped: bool
     demonstrated: Points | None = None
-    """The demonstrated path (P, 2), field frame; None for an instruction that someone typed."""
+    """The demonstrated path (P, 2), field frame; None for a typed instruction."""
 
     @property
     def goal(self) -> tuple[float, float] | None:

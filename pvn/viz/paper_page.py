@@ -8,13 +8,13 @@ from pvn.viz.flight_record import FlightRecord
 
 PAGE_INCHES = 17 / 2.54
 FONT, LARGE_FONT = 7, 8
-"""Points. Seven is the least that journals take."""
-LINE_LETTERS = 100
-"""Letters in a line of the large font across the page."""
+"""Points. Seven is the smallest that journals accept."""
+LINE_CHARACTERS = 100
+"""Characters per line across the page, in the large font."""
 FIELD_PX = 480
 """Pixels across a picture of the field."""
 
 
-def caption(record: FlightRecord, width: int = LINE_LETTERS) -> list[str]:
-    """The instruction, in lines of at most `width` letters, and how the flight ended."""
+def caption(record: FlightRecord, width: int = LINE_CHARACTERS) -> list[str]:
+    """The instruction, in lines of at most `width` characters, and how the flight ended."""
     return [*textwrap.wrap(f"“{record.task.instruction}”", width), record.outcome]

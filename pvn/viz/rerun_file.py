@@ -20,7 +20,7 @@ from pvn.viz import palette
 from pvn.viz.field_views import EXTENT, REACH, Bytes, Picture, as_bytes, field_from_above, in_muted_colours
 from pvn.viz.flight_record import FlightRecord, Maps
 from pvn.viz.map_pictures import grounding_picture, map_ranges, overlay_predictions, prediction_heat, semantic_picture
-from pvn.viz.meshes import Mesh, drone_mesh, join, landmark_mesh
+from pvn.viz.meshes import Mesh, drone_mesh, join_meshes, landmark_mesh
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.solids import top_height
@@ -46,7 +46,7 @@ def has_rerun() -> bool:
 
 
 def _encoded(rr: Any, picture: Bytes, form: Literal["png", "jpeg"] = "png") -> Any:
-    """A picture (H, W, 3), lossless (png) or, where it only serves to be looked at, small (jpeg)."""
+    """A picture (H, W, 3), lossless (png) or, if it is only for viewing, small (jpeg)."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, form, quality=85)
     return rr.EncodedImage(contents=file.getvalue(), media_type=f"image/{form}")
@@ -97,7 +97,7 @@ def _blueprint(rrb: Any, has_maps: bool, has_predictions: bool) -> Any:
 
 def _log_mesh(rr: Any, stream: Any, path: str, mesh: Mesh) -> None:
     shape = rr.Mesh3D(
-        vertex_positions=mesh.corners,
+        vertex_positions=mesh.vertices,
         vertex_normals=mesh.normals,
         vertex_colors=mesh.colours,
         triangle_indices=mesh.triangles,
@@ -121,7 +121,7 @@ def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
     )
     if not layout.landmarks:
         return
-    _log_mesh(rr, stream, "world/landmarks", join([landmark_mesh(mark) for mark in layout.landmarks]))
+    _log_mesh(rr, stream, "world/landmarks", join_meshes([landmark_mesh(mark) for mark in layout.landmarks]))
     kinds = [LANDMARK_CLASSES[mark.name] for mark in layout.landmarks]
     tops = [top_height(kind.solids) * mark.scale for kind, mark in zip(kinds, layout.landmarks, strict=True)]
     names = rr.Points3D(

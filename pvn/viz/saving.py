@@ -1,6 +1,6 @@
 """Writing figures to files, whole or not at all.
 
-Draw text that people typed with parse_math=False: Matplotlib would take what is between two dollar signs for a formula.
+Draw typed text with parse_math=False: Matplotlib would otherwise typeset what is between two dollar signs as a formula.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def paper_paths(path: Path) -> tuple[Path, Path]:
 
 
 def picture_path(path: Path) -> Path:
-    """The path, if its ending is a picture's; otherwise a ValueError."""
+    """The path, if its suffix is that of a picture; otherwise a ValueError."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"picture: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path

@@ -46,7 +46,7 @@ def _draw_above(axis: Axes, segment: Segment, size_px: int) -> None:
 
 
 def _annotation_lines(segment: Segment) -> list[str]:
-    """The manoeuvres, and the phrase the sentence was made from; none where nothing is known."""
+    """The manoeuvres, and the phrase the sentence was made from; none without an annotation."""
     note = segment.annotation
     if note is None:
         return []

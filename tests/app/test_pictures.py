@@ -23,7 +23,7 @@ def test_a_gltf_file_describes_its_mesh():
     (size,) = struct.unpack("<I", content[12:16])
     described = json.loads(content[20 : 20 + size])
     counts = [accessor["count"] for accessor in described["accessors"]]
-    assert counts == [len(mesh.corners)] * 3 + [mesh.triangles.size]
+    assert counts == [len(mesh.vertices)] * 3 + [mesh.triangles.size]
 
 
 def test_the_ground_has_shadows_but_no_landmarks(field):

@@ -70,7 +70,7 @@ def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(page):
     ]
     page.field_view.show_field(Layout(tuple(landmarks)))
     for landmark, label in zip(landmarks, page.field_view._labels, strict=True):
-        top = landmark_mesh(landmark).corners[:, 2].max()
+        top = landmark_mesh(landmark).vertices[:, 2].max()
         assert label.position[2] == pytest.approx(top + 0.25)  # viser scales the mesh of a node, but not its children
 
 

@@ -46,7 +46,7 @@ def test_views_from_above_are_one_a_flight_and_every_landmark_in_them_is_visible
 
 
 def test_every_flight_is_in_one_batch_of_an_epoch_and_every_batch_fits(shown):
-    limits = batch_limits(shown, 20)
+    limits = batch_limits(shown, 12)
     batches = draw_batches(shown, limits, torch.Generator().manual_seed(0))
     assert sorted(torch.cat(batches).tolist()) == list(range(len(shown)))
     assert len(batches) > 2

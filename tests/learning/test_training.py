@@ -64,7 +64,7 @@ torch.set_num_threads(1)
 parallel.join_others("cpu")
 recipe = with_changes(recipe_for(SYSTEMS["pvn"], "smoke"), {
     "stage1.num_epochs": 4, "stage1.word_steps": 50, "stage1.frames_per_batch": 60, "stage1.frame_every": 3,
-    "stage1.learning_rate": 1e-4, "stage1.save_every": 3,
+    "stage1.learning_rate": 2e-5, "stage1.save_every": 3,
 })
 folder = Path(sys.argv[2])
 def watch(stage, step, num_steps, values):
@@ -152,7 +152,7 @@ def test_a_killed_process_ends_the_others_with_a_message_and_the_run_resumes(sma
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     train = ["train", "--preset", "smoke", "--stage", "1", "--corpus", small_corpus, "--out", tmp_path / "run"]
-    train += ["--stage1.num-epochs", "2", "--stage1.word-steps", "20"]
+    train += ["--stage1.num-epochs", "4", "--stage1.word-steps", "20"]
     options = {"env": os.environ | {"OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True, "timeout": TIMEOUT}
     killed = subprocess.run(two_processes(script, *train), **options)
     assert killed.returncode != 0

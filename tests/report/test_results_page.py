@@ -13,7 +13,7 @@ from pvn.report.results_page import Provenance, StepTime, describe_machine, writ
 ROOT = Path(__file__).parent.parent.parent
 PROVENANCE = Provenance(
     preset="smoke",
-    corpus="the corpus in the box",
+    corpus="the bundled corpus",
     commands=("pvn corpus make --out corpus",),
     seeds={"corpus": 7},
     times={"corpus": StepTime(75, "box")},

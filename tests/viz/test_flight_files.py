@@ -10,7 +10,7 @@ from matplotlib.image import imread
 from pvn.evaluation.pilots import load_pilot
 from pvn.viz import flight_files, summary_figure
 from pvn.viz.film import write_film
-from pvn.viz.flight_files import SUFFIXES, fly_to_show, missing, save_flight, write_flight
+from pvn.viz.flight_files import SUFFIXES, fly_to_show, missing_formats, save_flight, write_flight
 from pvn.viz.rerun_file import write_recording
 from pvn.viz.summary_figure import draw_summary
 
@@ -42,7 +42,7 @@ def test_what_is_not_installed_is_named_and_the_rest_is_written(record, monkeypa
     monkeypatch.setattr(flight_files, "has_rerun", lambda: False)
     monkeypatch.setattr(flight_files, "has_ffmpeg", lambda: False)
     monkeypatch.setattr(flight_files, "draw_summary", lambda path, record: path.touch())
-    assert missing() == {
+    assert missing_formats() == {
         ".rrd": 'rerun is not installed, so no .rrd can be written; pip install "pvn-drone[app]"',
         ".mp4": 'imageio-ffmpeg is not installed, so no .mp4 can be written; pip install "pvn-drone[app]"',
     }

@@ -7,7 +7,7 @@ import pytest
 
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
-from pvn.viz.flight_record import fly_and_record, outcome, pose_between, predicted_moments, spread_evenly
+from pvn.viz.flight_record import fly_and_record, interpolate_pose, outcome, predicted_moments, spread_evenly
 
 
 def test_it_is_the_flight_that_would_have_been_flown_anyway(record, pilot, segment):
@@ -67,7 +67,7 @@ def test_a_typed_instruction_has_no_goal_to_miss(pilot, segment):
 
 
 def test_the_oracle_refuses_what_nobody_demonstrated(segment):
-    with pytest.raises(ValueError, match="nobody has demonstrated"):
+    with pytest.raises(ValueError, match="has no demonstration"):
         fly_and_record(load_pilot("oracle"), segment.task)
 
 
@@ -102,6 +102,6 @@ def test_moments_are_spread_evenly_with_first_and_last(record):
 
 def test_a_pose_between_two_turns_the_short_way_round():
     before, after = np.array([0, 0, 5, 0, 0, 3.0], np.float32), np.array([2, 4, 5, 0, 0, -3.0], np.float32)
-    middle = pose_between(before, after, 0.5)
+    middle = interpolate_pose(before, after, 0.5)
     assert middle[:3].tolist() == [1, 2, 5] and middle[5] == pytest.approx(np.pi, abs=1e-5)
-    assert np.array_equal(pose_between(before, after, 0.0), before)
+    assert np.array_equal(interpolate_pose(before, after, 0.0), before)

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.viz import palette
 from pvn.viz.map_pictures import (
-    STRENGTH,
+    MAX_OPACITY,
     ValueRange,
     grounding_picture,
     map_ranges,
@@ -60,6 +60,6 @@ def test_predictions_are_brightest_where_most_is_predicted(record, segment):
     for channel, other in ((TRAJECTORY, GOAL), (GOAL, TRAJECTORY)):
         picture = overlay_predictions(ground, heat, [channel])
         row, column = np.unravel_index(heat[..., channel].argmax(), (64, 64))
-        expected = STRENGTH * np.array(to_rgb(palette.PREDICTION_COLOURS[channel]))
+        expected = MAX_OPACITY * np.array(to_rgb(palette.PREDICTION_COLOURS[channel]))
         assert picture[row, column] == pytest.approx(expected)
         assert not overlay_predictions(ground, heat * (np.arange(2) == other), [channel]).any()

@@ -24,9 +24,9 @@ from pvn.world.solids import ball, box, cone, surface_points
 def test_meshes_have_the_extent_of_their_solids_and_face_outwards(solid):
     mesh = solid_mesh(solid)
     points = surface_points(solid)
-    assert np.allclose(mesh.corners.min(0), points.min(0), atol=0.06)
-    assert np.allclose(mesh.corners.max(0), points.max(0), atol=0.06)
-    a, b, c = (mesh.corners[mesh.triangles[:, corner]] for corner in range(3))
+    assert np.allclose(mesh.vertices.min(0), points.min(0), atol=0.06)
+    assert np.allclose(mesh.vertices.max(0), points.max(0), atol=0.06)
+    a, b, c = (mesh.vertices[mesh.triangles[:, corner]] for corner in range(3))
     area = np.cross(b - a, c - a)
     outward = (area * ((a + b + c) / 3 - np.array(solid.centre))).sum(-1)
     is_flat = np.linalg.norm(area, axis=1) < 1e-6  # at an ellipsoid's poles
@@ -41,7 +41,7 @@ def test_a_landmarks_mesh_stands_where_the_simulator_shows_it():
     layout = Layout((mark,))
     size, camera = 400, from_above(15.0, 25.0, 10.0, 400)
     with_it, without = take_pictures([layout, replace(layout, landmarks=())], [camera] * 2, size, size).astype(int)
-    corners = landmark_mesh(mark).corners
+    corners = landmark_mesh(mark).vertices
     column, row = (corners[:, 0] - 15) * 40, (35 - corners[:, 1]) * 40
     differs = np.abs(with_it - without).sum(-1) > 0
     near = [(down, right) for down in (-2, 0, 2) for right in (-2, 0, 2)]  # 5 cm: corners lie on the very rim

@@ -14,14 +14,14 @@ from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.geometry import Points
+from pvn.systems import DEFAULT_AGENT
 from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
 from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
-from pvn.world.task import Task
+from pvn.world.task import MAX_WORDS, Task
 
-DEFAULT_AGENT = "pvn"
-"""Flies first, and whenever `pvn fly` is given no --agent."""
-MAX_WORDS, MAX_CHARACTERS = 100, 1000
+MAX_CHARACTERS = 1000
+"""Of an instruction."""
 MAX_REQUESTS, REQUEST_SECONDS = 8, 10.0
 MAX_FIELD_NUMBER = 999_999
 FIELD_FILE = "field.json"

@@ -21,13 +21,13 @@ def _chunk(kind: bytes, content: bytes, padding: bytes) -> bytes:
 
 
 def to_glb(mesh: Mesh, is_two_sided: bool = False) -> bytes:
-    """The mesh as one binary glTF file, matt, with its colours at its corners."""
-    # glTF takes colours at corners for linear light.
+    """The mesh as one binary glTF file with vertex colours and a matt material."""
+    # glTF defines vertex colours as linear light.
     shown = mesh.colours / 255
     linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     colours = np.concatenate([linear, np.ones((len(linear), 1))], 1).clip(0, 1)
     arrays: list[tuple[npt.NDArray[Any], int, str, int]] = [
-        (mesh.corners.astype("<f4"), FLOAT, "VEC3", ARRAY),
+        (mesh.vertices.astype("<f4"), FLOAT, "VEC3", ARRAY),
         (mesh.normals.astype("<f4"), FLOAT, "VEC3", ARRAY),
         (np.round(colours * 255).astype(np.uint8), UNSIGNED_BYTE, "VEC4", ARRAY),
         (mesh.triangles.astype("<u4").ravel(), UNSIGNED_INT, "SCALAR", ELEMENTS),
@@ -37,7 +37,7 @@ def to_glb(mesh: Mesh, is_two_sided: bool = False) -> bytes:
         {"bufferView": index, "componentType": number, "count": len(array), "type": kind}
         for index, (array, number, kind, _) in enumerate(arrays)
     ]
-    accessors[0] |= {"min": mesh.corners.min(0).tolist(), "max": mesh.corners.max(0).tolist()}
+    accessors[0] |= {"min": mesh.vertices.min(0).tolist(), "max": mesh.vertices.max(0).tolist()}
     accessors[2]["normalized"] = True
     content = {
         "asset": {"version": "2.0"},

@@ -147,7 +147,7 @@ class FieldView3D:
             position=(landmark.x, landmark.y, 0.0),
         )
         kind = LANDMARK_CLASSES[landmark.name]
-        top = landmark.scale * float(class_mesh(landmark.name).corners[:, 2].max())
+        top = landmark.scale * float(class_mesh(landmark.name).vertices[:, 2].max())
         label = self._scene.add_label(
             f"/landmarks/{index}/name",
             kind.noun,

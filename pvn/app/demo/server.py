@@ -20,12 +20,13 @@ from pvn.app.demo.page import Page
 from pvn.app.demo.pictures import MAP_PX, ground_picture
 from pvn.app.demo.scene import add_surroundings, landmark_glb
 from pvn.app.demo.session import Session, SharedState
-from pvn.app.demo.shown_flight import ShownFlight, interpolate_pose
+from pvn.app.demo.shown_flight import ShownFlight
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
 from pvn.learning.agent import shipped_names
+from pvn.systems import AGENT_FILE
 from pvn.viz.field_views import field_from_above
-from pvn.viz.flight_record import fly_and_record
+from pvn.viz.flight_record import fly_and_record, interpolate_pose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class DemoConfig:
     """Address to listen on; 0.0.0.0 admits visitors from other computers."""
     port: int = 8080
     visitors: int = 8
-    """How many at the same time, at most."""
+    """Maximum number of simultaneous visitors."""
     field: int | Path = 0
     """The field that is shown first: the number of a random one, or a LANI environment file."""
     corpus: Path | None = None
@@ -56,7 +57,7 @@ class LocalServer(viser.ViserServer):
     """viser's server without its public tunnel, which any visitor could otherwise open."""
 
     def request_share_url(self, verbose: bool = True) -> str | None:
-        """Open no tunnel: whoever starts the demo decides who can reach it."""
+        """Never open a tunnel: only the person who runs the demo decides who can reach it."""
         return None
 
 
@@ -73,7 +74,7 @@ def load_pilots(config: DemoConfig, setup: FlightSetup, watch: Callable[[str], N
     for name in offered_pilots():
         watch(f"warming up: {name}")
         pilot = load_pilot(name, runs=config.runs, device=config.device)
-        # Visitors see through the camera of every pilot, even of one that does not.
+        # Visitors see camera images even of a pilot that does not use them.
         pilots[name] = replace(pilot, config=replace(pilot.config, quality="full"))
         flight = ShownFlight(setup, field_picture, pilot.config.step_seconds)
         fly_and_record(
@@ -95,7 +96,7 @@ def _first_field(field: int | Path) -> FieldChoice:
 
 def _agent_files(runs: Path | None) -> dict[str, Path]:
     """Weights of the agents that fly in place of the package's, by pilot."""
-    files = {} if runs is None else {name: runs / name / "agent.safetensors" for name in offered_pilots()}
+    files = {} if runs is None else {name: runs / name / AGENT_FILE for name in offered_pilots()}
     return {name: path for name, path in files.items() if path.exists()}
 
 
@@ -158,7 +159,7 @@ class DemoServer:
 
     @property
     def num_visitors(self) -> int:
-        """Visitors who are here now, without those who were turned away."""
+        """Visitors who are connected now, not counting those who were turned away."""
         with self._lock:
             return len(self._admitted)
 
@@ -181,7 +182,7 @@ class DemoServer:
     def _turn_away(self, client: viser.ClientHandle) -> None:
         with client.gui.add_modal("The demo is full"):
             client.gui.add_markdown(
-                f"The limit of {self._config.visitors} visitors is reached; more would slow down everybody's flights. "
+                f"The limit of {self._config.visitors} visitors is reached; more would slow down everyone's flights. "
                 "Please reload this page in a few minutes."
             )
 

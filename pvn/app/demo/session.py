@@ -30,19 +30,19 @@ from pvn.app.demo.flight_setup import (
     segment_setup,
 )
 from pvn.app.demo.pictures import MAP_PX
-from pvn.app.demo.shown_flight import ShownFlight, ShownStep, interpolate_pose, outcome_sentence
+from pvn.app.demo.shown_flight import ShownFlight, ShownStep, outcome_sentence
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.pilots import Pilot
 from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_files import write_flight
-from pvn.viz.flight_record import Floats, Moment, fly_and_record
+from pvn.viz.flight_record import Floats, Moment, fly_and_record, interpolate_pose
 from pvn.world.lani import write_layout
 
 LOG = logging.getLogger(__name__)
 
 State = Literal["choosing", "flying", "replaying", "closed"]
 FRAME_SECONDS = 0.07
-"""Between two positions of the drone on its way from one step to the next."""
+"""Time between two positions of the drone as it moves from one step to the next."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Session:
 
     def _end_flight(self, flight: ShownFlight, failure: str) -> None:
         """Show how a flight ended, and let the visitor replay it or set up another."""
-        # What failed may fail again when it is shown again.
+        # After a failure nothing is drawn: drawing may be what failed.
         last = flight.show(flight.num_positions - 1) if flight.moments and not failure else None
         if flight.record is not None:
             words = outcome_sentence(flight.record)

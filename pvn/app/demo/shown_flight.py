@@ -1,4 +1,4 @@
-"""A flight as the page shows it: everything there is to see at each step, and the outcome in words."""
+"""A flight as the page shows it, step by step, and its outcome in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from pvn.app.demo.flight_setup import FlightSetup
 from pvn.app.demo.pictures import maps_sheet, predictions_picture
-from pvn.geometry import wrap_radians
 from pvn.viz.field_views import Bytes, Picture
 from pvn.viz.flight_record import FlightRecord, Floats, Moment
 from pvn.world.task import SUCCESS_M
@@ -17,11 +16,11 @@ from pvn.world.task import SUCCESS_M
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Everything there is to see at one step of a flight."""
+    """Everything that the page shows of one step of a flight."""
 
     moment: Moment
     index: int
-    """The step; the number of steps stands for the end of the flight."""
+    """The step, from 0; the total number of steps means the end of the flight."""
     pose_world: Floats
     """(6,), field frame."""
     flown: Floats
@@ -48,9 +47,9 @@ class ShownFlight:
     step_seconds: float
     moments: list[Moment] = field(default_factory=list)
     end_world: Floats | None = None
-    """Pose (6,) after the last step, field frame; None while it flies, and if it was interrupted."""
+    """Pose (6,) after the last step, field frame; None during the flight, or if it was interrupted."""
     record: FlightRecord | None = None
-    """Only of a flight that was flown to its end."""
+    """None unless the flight was flown to its end."""
     predictions: dict[int, Bytes | None] = field(default_factory=dict)
     """Pictures (H, W, 4) by the step at which they were predicted."""
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -75,7 +74,7 @@ class ShownFlight:
         return self.predictions[planned]
 
     def show(self, index: int) -> ShownStep:
-        """Everything there is to see at a step."""
+        """What the page shows of a step."""
         last = min(index, len(self.moments) - 1)
         moment, pose = self.moments[last], self.pose(index)
         so_far = self.moments[: last + 1]
@@ -91,13 +90,6 @@ class ShownFlight:
             predictions=self._predictions(last),
             sheet=maps_sheet(self.field_picture, moment, self.setup.task.start, pose[:2].tolist()),
         )
-
-
-def interpolate_pose(before: Floats, after: Floats, share: float) -> Floats:
-    """The pose (6,) at a share, 0 to 1, of the way between two; angles turn the short way."""
-    change = after - before
-    change[3:] = wrap_radians(change[3:])
-    return before + share * change
 
 
 def outcome_sentence(record: FlightRecord) -> str:

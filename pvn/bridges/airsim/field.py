@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.bridges.airsim.frames import (
     NED_ORIGIN_WORLD,
     Vector,
@@ -120,7 +121,7 @@ class AirSimField:
     def __init__(
         self,
         address: str = "127.0.0.1",
-        port: int = 41451,
+        port: int = DEFAULT_PORT,
         *,
         layout: Layout | None = None,
         config: SimulatorConfig = SimulatorConfig(),

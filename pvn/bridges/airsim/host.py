@@ -132,7 +132,7 @@ class Host:
         self._release_waiting()
 
     def _release_waiting(self) -> None:
-        """Answer those who wait for a pause: it has come, or it will not come any more."""
+        """Answer those who wait for a pause: it has come, or is no longer coming."""
         for future in self._waiting_for_pause:
             if not future.done():
                 future.set_result(None)

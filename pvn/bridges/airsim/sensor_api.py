@@ -198,7 +198,10 @@ def simSetCameraPose(host: Host, camera_name: Any, camera_pose: Any, vehicle_nam
 def simListSceneObjects(host: Host, name_regex: Any = ".*") -> list[str]:
     """Names of the landmarks that match a regular expression."""
     if not isinstance(name_regex, str) or len(name_regex) > MAX_PATTERN_LENGTH:
-        raise ValueError(f"name_regex: expected a regular expression of at most {MAX_PATTERN_LENGTH} characters")
+        got = f"{len(name_regex)} characters" if isinstance(name_regex, str) else type(name_regex).__name__
+        raise ValueError(
+            f"name_regex: got {got}, expected a regular expression of at most {MAX_PATTERN_LENGTH} characters"
+        )
     try:
         pattern = re.compile(name_regex)
     except re.error as error:

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.bridges.airsim.api import dispatch
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encode_response, read_requests
-
-DEFAULT_PORT = 41451
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class _Connection:
         await self._writer.drain()  # a client that does not read its answers is not read from either
 
     def close(self) -> None:
-        """Drop the pending calls, for which nobody is waiting any more; the vehicle carries on with its motion."""
+        """Drop the pending calls, which nobody is waiting for; the vehicle carries on with its motion."""
         for task in self._pending:
             task.cancel()
         self._writer.close()
@@ -103,7 +102,7 @@ class Server:
 
 
 def _cannot_listen(address: str, port: int, error: OSError) -> ValueError:
-    """The error and how to mend it: problems with the port have codes of their own, all others are the address's."""
+    """The error and how to fix it: two codes mean the port is the problem, all others the address."""
     match error.errno:
         case errno.EADDRINUSE:
             advice = "; is another AirSim running? Choose another --port"

@@ -166,7 +166,7 @@ class Vehicle:
         self.is_landed = False
 
     def stop_waiting(self, on_done: OnDone) -> None:
-        """Tell the vehicle that nobody is waiting with this callback any more; the motion itself continues."""
+        """Tell the vehicle that nobody waits for this callback any longer; the motion itself continues."""
         if self._on_done is on_done:
             self._on_done = _ignore
 
