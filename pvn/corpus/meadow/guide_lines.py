@@ -1,7 +1,7 @@
 """The line along which to fly each manoeuvre from where the drone is, if the manoeuvre makes sense there.
 
 Every function takes the scene, the drone's pose and what the manoeuvre needs, and returns guide points (G, 2), field
-frame, metres, or None if it does not. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
+frame, metres, or None if the manoeuvre does not make sense. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
 that what is flown fits its definition.
 """
 
