@@ -65,6 +65,11 @@ def distances_along(points: Points) -> Points:
     return np.concatenate([[0.0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
 
 
+def path_length(points: Points) -> float:
+    """Length of a path (P, 2), metres."""
+    return float(np.hypot(*np.diff(points, axis=0).T).sum())
+
+
 def points_along(points: Points, distances: Points) -> Points:
     """Points (N, 2) that lie these distances (N,), metres, from the start of a path (P, 2) along it."""
     travelled = distances_along(points)
@@ -107,7 +112,8 @@ def rotation_body_camera(camera: Camera) -> Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _rotation_like(camera: Camera, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return rotation_body_camera(camera).to(device, dtype)  # sent to a device once, which would be waited for
+    # Cached: copying it to a GPU for every call would stall the host.
+    return rotation_body_camera(camera).to(device, dtype)
 
 
 def _rotation_world_camera(pose_world: Tensor, camera: Camera) -> Tensor:
@@ -150,7 +156,7 @@ class MapGrid:
     size: int = 64
     """Cells along an edge."""
     cell: float = 50.0 / 32
-    """Edge of a cell, metres: 32 across the field, so that all within 50 m ahead, behind or aside is on the map."""
+    """Edge of a cell, metres: 32 across the field, so the map covers 50 m ahead, behind and to either side."""
 
     def places(self) -> Tensor:
         """Ground points (size * size, 2) float32 of the cells' centres, map frame, row by row."""

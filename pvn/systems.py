@@ -38,7 +38,7 @@ class FlightChanges:
     yaw_factor: float = 1.0
     """Every command for the yaw rate turns the drone this many times faster."""
     stop_threshold: float | None = None
-    """The agent stops where its stop probability is above this; None: as trained."""
+    """The agent stops when its stop probability exceeds this; None: as trained."""
     plan_every: int | None = None
     """Steps between predictions; None: as trained."""
     has_ideal_act: bool = False
@@ -65,7 +65,7 @@ class System:
     recipe_changes: Callable[[Any], Mapping[str, Any]] = lambda recipe: {}
     """What it changes in the recipe of a preset, by dotted field name ("stage2.num_iterations")."""
     stage1_of: str | None = None
-    """The system whose first stage it takes; its own training is of the second stage alone."""
+    """The system whose trained first stage it uses; only its second stage is trained."""
     weights_of: str | None = None
     """The system whose weights it flies with, if it has none of its own."""
     flight_changes: FlightChanges = FlightChanges()
@@ -214,7 +214,7 @@ _ROWS = (
 SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
 """Every system by name, in the order of the results table."""
 DEFAULT_AGENT = "pvn"
-"""The system that flies if none is named."""
+"""The agent that flies if none is named."""
 AGENT_FILE = "agent.safetensors"
 """The trained agent in the folder of a training run."""
 TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
@@ -222,7 +222,7 @@ TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is no
 
 
 def find_system(name: str) -> System:
-    """The system of a name; a ValueError names the nearest one."""
+    """The system with this name; a ValueError suggests the nearest one."""
     if name in SYSTEMS:
         return SYSTEMS[name]
     near = difflib.get_close_matches(name, SYSTEMS, 1)

@@ -1,1 +1,1 @@
-"""What people see: pictures of landmarks, fields and flights."""
+"""Interactive programs: the demo in the browser."""

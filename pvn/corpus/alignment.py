@@ -24,7 +24,6 @@ from pvn.world.layout import Layout
 
 VERSION = 1
 
-# Words in references that say nothing about the thing itself.
 Mask = npt.NDArray[np.bool_]
 
 
@@ -158,7 +157,7 @@ def _term_events(segments: Sequence[Segment], vocabulary: Vocabulary) -> tuple[n
 def align(
     segments: Sequence[Segment], vocabulary: Vocabulary, config: AlignmentConfig = AlignmentConfig()
 ) -> Alignment:
-    """The alignment that training segments give, whatever their order."""
+    """The alignment of a vocabulary with landmark classes in training segments; their order does not matter."""
     if not segments:
         raise ValueError("alignment: got no segments, expected those of a training split")
     num_terms, num_segments = len(vocabulary.terms), len(segments)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pvn.corpus.lani_records import Points, Unusable, cut_route, environment_number, read_paragraph, route_in_metres
+from pvn.corpus.lani_records import Unusable, cut_route, environment_number, read_paragraph, route_in_metres
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.geometry import Points
 from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
 from pvn.world.task import Demonstration
@@ -43,7 +44,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Repair:
-    """Something that was repaired in reading, for the user to know."""
+    """Something that was repaired while reading, to be reported to the user."""
 
     record: str
     """Which one, as in a refusal, or which file."""
@@ -53,7 +54,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Import:
-    """A corpus read from LANI's files, and a report of how that went."""
+    """A corpus read from LANI's files, and what was refused or repaired."""
 
     layout: LaniLayout
     """Which of the public layouts was found."""
@@ -61,7 +62,7 @@ class Import:
     refusals: tuple[Refusal, ...]
     """Records and segments that could not be used, in the files' order."""
     repairs: tuple[Repair, ...]
-    """What was repaired in reading."""
+    """What was repaired while reading."""
     files: tuple[Path, ...]
     """Annotation files that were read."""
     left_out: tuple[Path, ...]
@@ -171,9 +172,8 @@ def _find_source(path: Path) -> tuple[_Source, list[Repair]]:
     layout, folder = _find_folder(path)
     sets = _annotation_sets(folder)
     if path.is_file():
-        sets.sort(
-            key=lambda one: path not in [file for _, file in one.files]
-        )  # the set that the user asked for comes first
+        # The set that the path selects comes first.
+        sets.sort(key=lambda one: path not in [file for _, file in one.files])
         if not sets or path not in [file for _, file in sets[0].files]:
             raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
     resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
@@ -257,7 +257,7 @@ def _read_or_refuse(reader: Callable[[Path], Read], path: Path, what: str) -> Re
 
 @dataclass
 class _Intake:
-    """The result so far."""
+    """Collects segments, refusals and repairs, record by record."""
 
     source: _Source
     segments: dict[Split, list[Segment]]
@@ -265,7 +265,7 @@ class _Intake:
     repairs: list[Repair]
     layouts: dict[Path, Layout] = field(default_factory=dict)
     homes: dict[int, tuple[Split, Layout]] = field(default_factory=dict)
-    """Split and field of each environment that has a segment in the corpus."""
+    """Split and field of each environment that has a segment in the corpus, by its number."""
     num_places: Counter[int] = field(default_factory=Counter)
     """Number of segments of each environment, used or not."""
 
@@ -328,7 +328,7 @@ def import_lani(path: Path | str, progress: Callable[[list[Any]], Iterable[Any]]
     intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs)
     for entry in progress(entries):
         intake.add(entry)
-    # Segments of a paragraph are put together, even if its records were not.
+    # Segments of one paragraph end up together, even if its records were apart.
     splits = {
         split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))
         for split, segments in intake.segments.items()

@@ -2,7 +2,7 @@
 
 A record is a paragraph: parallel lists with one entry per segment. Its positions are Unity units (225 to 275 across the
 field) if a person flew, and config units (0 to 1000) in drif's synthetic set; nothing in the file says which. What
-cannot be used is `Unusable`, with the reason; the rest of the record still is.
+cannot be used is reported as `Unusable`, with the reason; the rest of the record is used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pvn.geometry import Points
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.task import Demonstration, Task
@@ -31,8 +32,6 @@ SAME_POINT = 1e-3
 """Points closer than this are one point, metres: a person who turns in place leaves many."""
 MIN_STEPS = 2
 """Segments with fewer path steps are skipped, as the authors do everywhere."""
-
-Points = npt.NDArray[np.float64]
 
 _COORDINATES = ("start_x", "start_z", "start_rot", "end_x", "end_z")
 
@@ -60,7 +59,7 @@ class Paragraph:
     is_turning: tuple[bool, ...]
     """(S,): whether the person only turned in place."""
     repair: str
-    """What was repaired in reading it; usually empty."""
+    """What was repaired while reading it; usually empty."""
 
 
 def environment_number(record: dict[str, Any]) -> int:

@@ -23,7 +23,7 @@ class Annotation:
     meant: tuple[int, ...]
     """Indices in the layout of the landmarks A, B, C."""
     phrase: str
-    """The phrase it is told in, by author and index in the author's bank: "a12"."""
+    """The phrase its instruction is made from, by author and index in the author's bank: "a12"."""
     is_seen: bool
     """Whether training segments may use this phrase."""
     is_ambiguous: bool
@@ -44,7 +44,7 @@ class Segment:
 
     @property
     def task(self) -> Task:
-        """What is asked."""
+        """Its instruction, field and start pose."""
         return self.demonstration.task
 
     @property
@@ -98,5 +98,6 @@ class Corpus:
                     return segment
         first = next(iter(next(iter(self.splits.values()), ())), None)
         raise ValueError(
-            f"segment: got {name!r}, expected an environment and a place such as {first.id if first else '12-3'!r}"
+            f"segment: got {name!r}, expected the id of a segment in this corpus, environment and place, such as "
+            f"{first.id if first else '12-3'!r}"
         )

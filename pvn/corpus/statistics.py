@@ -11,6 +11,7 @@ import numpy as np
 
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
+from pvn.geometry import path_length
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
@@ -48,10 +49,10 @@ MAX_FLIGHTS = 4_096
 """Segments of the test split that are flown, at most."""
 
 
-def _success_percent(segments: Sequence[Segment], pilot: Policy) -> float:
+def _success_percent(segments: Sequence[Segment], policy: Policy) -> float:
     tasks = [segment.task for segment in segments]
     simulator = simulator_for(tasks, config=SimulatorConfig(quality="none"))
-    log = fly(simulator, tasks, pilot)
+    log = fly(simulator, tasks, policy)
     distance = log.goal_distance([segment.demonstration.goal for segment in segments])
     return 100.0 * float((log.has_stopped & (distance < SUCCESS_M)).float().mean())
 
@@ -88,7 +89,7 @@ def measure_corpus(corpus: Corpus) -> dict[str, Any]:
     fields = {segment.environment: segment.task.layout for segment in segments}
     landmarks = [len(layout.landmarks) for layout in fields.values()]
     reach = [float(np.hypot(*(segment.demonstration.path[-1] - segment.task.start[:2]))) for segment in scored]
-    lengths = [np.hypot(*np.diff(segment.demonstration.path, axis=0).T).sum() for segment in segments]
+    lengths = [path_length(segment.demonstration.path) for segment in segments]
     return {
         "name": corpus.name,
         "splits": {

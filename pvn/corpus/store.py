@@ -40,7 +40,7 @@ FIRST_LANDMARK_CLASSES: tuple[str, ...] = tuple(
     ).split()
 )
 """The classes that the column landmark_class numbers in corpora whose manifest does not name them: all there were when
-such corpora were written. It is part of the file format: never change it, whatever classes are added."""
+such corpora were written. It is part of the file format: never change it, even if classes are added."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -216,7 +216,7 @@ def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse an output folder that exists or cannot be made, before any work is done for it."""
+    """Refuse an output folder that exists or cannot be created, before any work is done for it."""
     if folder.exists() or folder.is_symlink():
         raise FileExistsError(f"{folder} exists already; remove it, or choose another folder with --out")
     parent = folder.absolute().parent
@@ -224,14 +224,14 @@ def check_new(folder: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OSError(
-            f"{parent}: cannot be made into a folder ({error.strerror}); choose another folder with --out"
+            f"{parent}: cannot create this folder ({error.strerror}); choose another folder with --out"
         ) from None
     if not os.access(parent, os.W_OK):
         raise PermissionError(f"{parent}: no permission to write here; choose another folder with --out")
 
 
 def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = None) -> None:
-    """Write a corpus into a new folder, whole or not at all; `origin` is kept in the manifest."""
+    """Write a corpus atomically into a new folder; `origin`, how it was made, is stored in the manifest."""
     check_new(folder)
     folder = folder.absolute()
     partial = folder.with_name(f".{folder.name}.partial")
@@ -289,10 +289,10 @@ def origin(folder: Path | str) -> dict[str, Any]:
 
 
 def identity(folder: Path | str) -> str:
-    """A fingerprint of the corpus in a folder: it differs for a corpus with other parts, or made in another way."""
+    """A fingerprint of the corpus in a folder, from its parts and how it was made."""
     manifest = _read_manifest(Path(folder))
     if _landmark_classes(manifest) == FIRST_LANDMARK_CLASSES:
-        # A corpus that is made again is the corpus it was before manifests named the classes.
+        # So that a corpus made again has the fingerprint it had before manifests named the classes.
         manifest.pop("landmark_classes", None)
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 

@@ -59,7 +59,7 @@ def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], 
     """The work as part of a recorded step, in which a GPU does not wait for the host; on a CPU the work itself."""
     if device.type != "cuda":
         return work
-    for _ in range(3):  # compiles, and allocates what is allocated once
+    for _ in range(3):  # compiles, and makes the allocations that are made once
         work()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
@@ -95,18 +95,18 @@ def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
     return {f"{name}_ms": _median_ms(work, simulator.device, repeats) for name, work in works.items()}
 
 
-def _lesson(num_segments: int, config: Stage1Config, device: str) -> tuple[VisitationModel, Demonstrations]:
+def _model_and_data(num_segments: int, config: Stage1Config, device: str) -> tuple[VisitationModel, Demonstrations]:
     corpus = make_meadow(bundled_banks(), size=num_segments, seed=0)
     vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in corpus["train"])
     alignment = align(corpus["train"], vocabulary)
-    demonstrations = [segment.demonstration for segment in corpus["train"]]
-    shown = demonstrate(demonstrations, vocabulary, alignment, frame_every=config.frame_every, device=device)
+    training = [segment.demonstration for segment in corpus["train"]]
+    demonstrations = demonstrate(training, vocabulary, alignment, frame_every=config.frame_every, device=device)
     model = VisitationModel(VisitationConfig(num_words=len(vocabulary))).to(device)
     if device == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(shown, config.frames_per_batch)
+        limits = batch_limits(demonstrations, config.frames_per_batch)
         model.compile_for(limits.frames, limits.predictions)
-    return model.train(), shown
+    return model.train(), demonstrations
 
 
 def _lower_bounds(module: nn.Module, *values: Tensor) -> dict[str, float]:
@@ -135,13 +135,13 @@ def _lower_bounds(module: nn.Module, *values: Tensor) -> dict[str, float]:
 def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) -> dict[str, Any]:
     """Milliseconds of one step of stage 1, of its parts forward and backward, and lower bounds for an H200."""
     config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=32)
-    model, shown = _lesson(num_segments if device == "cuda" else 40, config, device)
+    model, demonstrations = _model_and_data(num_segments if device == "cuda" else 40, config, device)
     repeats, to = (repeats if device == "cuda" else 3), torch.device(device)
     optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, to)
-    limits = batch_limits(shown, config.frames_per_batch)
-    flights = draw_batches(shown, limits, torch.Generator().manual_seed(0))[0]
-    selection = select(shown, flights, sizes=limits)
-    batch = take_batch(shown, selection)
+    limits = batch_limits(demonstrations, config.frames_per_batch)
+    flights = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))[0]
+    selection = select(demonstrations, flights, sizes=limits)
+    batch = take_batch(demonstrations, selection)
     image = batch.frames.image
     features = torch.randn((len(image), image.shape[1] // STRIDE, image.shape[2] // STRIDE, CHANNELS), device=to)
     features.requires_grad_()
@@ -149,7 +149,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     homography = ground_homography(batch.frames.pose_world, origin, model.config.camera)
     homography[:, :2] /= STRIDE
     empty = model.begin(limits.flights)
-    # As the step itself hands them over, or they would be compiled for anew.
+    # In the layout that the training step uses; another one would be compiled again.
     joined, size = model.config.grounding_channels + CHANNELS, model.config.grid.size
     maps = torch.randn((limits.predictions, size, size, joined), device=to).permute(0, 3, 1, 2).requires_grad_()
     with precision(to):
@@ -166,9 +166,9 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
             result = forward()
         torch.autograd.backward(result, torch.ones_like(result))
 
-    step = functools.partial(stage1_step, model, optimizer, shown, config)
+    step = functools.partial(stage1_step, model, optimizer, demonstrations, config)
     works: dict[str, Callable[[], object]] = {
-        "rendering": lambda: take_batch(shown, selection),
+        "rendering": lambda: take_batch(demonstrations, selection),
         "encoder": lambda: forward_and_backward(lambda: model.resnet(image)),
         "projection": lambda: forward_and_backward(project),
         "lingunet": lambda: forward_and_backward(lambda: model.lingunet(maps, embedding)),
@@ -191,7 +191,7 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
 
 
 def measure_agent(device: str) -> dict[str, Any]:
-    """Both, on one device."""
+    """Times of flying and of learning, on one device."""
     console = Console(stderr=True)
     with console.status("flying one step at a time"):
         report: dict[str, Any] = {

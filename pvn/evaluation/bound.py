@@ -1,22 +1,22 @@
-"""The paper's theorem 5.1 as a diagnostic: its bound for each flight, and what the flight lost.
+"""The paper's theorem 5.1 as a diagnostic: the bound and the actual loss of value of each flight.
 
 The theorem: if KL(d* || d) <= epsilon for the predicted distribution d and the oracle's d*, then a policy whose own
 distribution d_pi has KL(d || d_pi) <= eta loses at most V* - V_pi <= H (R_max + alpha) (sqrt(2 epsilon) + sqrt(2 eta)).
-As it is used here, with what the paper leaves open:
+How it is applied here, and what was chosen where the paper leaves a choice:
 
-- A start state s is a segment's. Pilot and simulator are deterministic, so the policy does one flight from s.
+- A start state s is a segment's. Pilot and simulator are deterministic, so there is exactly one flight from s.
 - The small state space is the map's cells. A place is mapped to them as the paper spreads a path: by a Gaussian of
-  sigma_cells; and, with probability FLOOR, to any cell at all. Without the latter eta would be infinite for every
+  sigma_cells, and with probability FLOOR to a cell drawn uniformly. Without the latter eta would be infinite for every
   flight: softmax gives mass to all cells, and no flight visits them all.
-- d*: of the demonstrated path, which the oracle policy follows; d_pi: of the flown path. Both are taken evenly along
-  the path, not in time: demonstrations have no times, and stage 1 is trained so.
+- d*: of the demonstrated path, which the oracle policy follows; d_pi: of the flown path. Both are sampled evenly
+  along the path, not in time: demonstrations have no times, and stage 1 is trained this way.
 - epsilon and eta are the divergences themselves, the smallest for which the theorem's conditions hold.
 - The theorem is applied twice: to the trajectory distribution, and to the goal distribution, which is the visitation
   distribution of the state in which a flight ends.
 - Reward of a cell: 1 if its centre is within 5 m of the demonstrated path (trajectory), of the goal (goal), else 0. So
   R_max = 1. Reward of a place: the mean of its cells', so that alpha = 0.
-- Values are given by step, V / H = sum of d R; H multiplies gap and bound alike. So a gap is at most 1, and a bound
-  of 1 or more says nothing.
+- Values are given per step, V / H = sum of d R; H multiplies gap and bound alike. So a gap is at most 1, and a bound
+  of 1 or more is vacuous.
 - d is one distribution, but PVN predicts repeatedly: the first prediction and the last are both evaluated.
 """
 
@@ -37,7 +37,7 @@ from pvn.learning.losses import target_distributions
 from pvn.world.task import SUCCESS_M
 
 FLOOR = 1e-3
-"""Probability with which a place is mapped to any cell at all."""
+"""Probability with which a place is mapped to a cell drawn uniformly."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 Values = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The theorem's two sides for B flights, each (B,) float64, values by step."""
+    """The theorem's two sides for B flights, each (B,) float64, values per step."""
 
     epsilon: Values
     """KL(oracle || predicted), nats."""
@@ -54,7 +54,7 @@ class Bounds:
     bound: Values
     """sqrt(2 epsilon) + sqrt(2 eta)."""
     gap: Values
-    """Oracle's value less the flight's; below 0 where the flight was worth more."""
+    """The oracle's value minus the flight's; negative where the flight was worth more."""
     worst_gap: Values
     """The largest gap that any reward from 0 to 1 could give: half the sum of |oracle - flown|."""
 
@@ -63,12 +63,12 @@ class Bounds:
 
     @property
     def holds(self) -> npt.NDArray[np.bool_]:
-        """(B,): whether the gap is within the bound, but for rounding."""
+        """(B,): whether the gap is within the bound, up to rounding."""
         return self.gap <= self.bound + 1e-9
 
     @property
     def ratio(self) -> Values:
-        """(B,): gap over bound, the share of the allowed loss that was lost; 0 where the bound is 0."""
+        """(B,): gap over bound, the share of the allowed loss that occurred; 0 where the bound is 0."""
         return np.divide(self.gap, self.bound, out=np.zeros_like(self.gap), where=self.bound > 0)
 
     def to_json(self, environments: Sequence[int]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Calibration:
     """p - coverage, mean over p: above 0 where goals lie further out than the distributions predict, below 0
     where the distributions are wider than necessary."""
     median_level: float
-    """Of the goals' credible levels."""
+    """Median of the goals' credible levels."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field by name; the curve as a list."""
@@ -71,10 +71,10 @@ def credible_levels(probability: Tensor, goal_map: Tensor, grid: MapGrid) -> Cre
     is_on_map = ((cell >= 0) & (cell < grid.size)).all(1)
     row, column = cell.clamp(0, grid.size - 1).unbind(1)
     own = probability[torch.arange(len(cell)), row, column][:, None, None]
-    # Summed in double: 4,096 masses in single precision would be off by more than the last cells have.
+    # Summed in double: 4,096 masses summed in single precision would be off by more than the least likely cells hold.
     above = (probability.double() * (probability > own)).sum((1, 2))
     level = (probability.double() * (probability >= own)).sum((1, 2))
-    # All mass is likelier than a place the distribution does not know.
+    # A goal off the map ranks behind every cell.
     return CredibleLevels(*(torch.where(is_on_map, mass, 1.0).clamp(max=1.0).numpy() for mass in (above, level)))
 
 
@@ -95,7 +95,7 @@ def calibration(levels: CredibleLevels) -> Calibration:
 
 
 def spread_goals(spread: Tensor, grid: MapGrid, generator: torch.Generator) -> Tensor:
-    """A place (N, 2), map frame, drawn from each of the distributions (N, S, S) that goals are spread to in training.
+    """A place (N, 2), map frame, drawn from each of the target distributions (N, S, S) that stage 1 is trained on.
 
     A network that has learned its targets perfectly is calibrated for these, and a little too wide for the goals.
     """

@@ -58,7 +58,7 @@ def read_split(
 
 
 def _changes_suffix(changes: FlightChanges) -> str:
-    """What changed flights add to a pilot's name, so that their results are kept apart: "_yaw2_stop0.3"."""
+    """Suffix of a pilot's name for changed flights, so that their results are kept apart: "_yaw2_stop0.3"."""
     parts = {
         "altitude": changes.altitude,
         "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
@@ -70,7 +70,7 @@ def _changes_suffix(changes: FlightChanges) -> str:
 
 
 def _pilot_of_agent(agent: LearnedAgent) -> Pilot:
-    """A pilot for an agent in memory; its mark changes with the agent's weights, words and settings."""
+    """A pilot for an agent in memory; its fingerprint covers the agent's weights, words and settings."""
     digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
     digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
     for name, network in agent.networks.items():
@@ -94,7 +94,7 @@ def make_pilots(
     changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> list[Pilot]:
-    """A pilot for each agent, of different names. See `evaluate`."""
+    """A pilot for each agent, all with different names. See `evaluate`."""
     pilots = []
     for agent in _as_list(agents):
         if isinstance(agent, str | Path):
@@ -120,8 +120,8 @@ def evaluate_pilot(
 ) -> Evaluated:
     """Fly the segments and score the flights.
 
-    stem: path of the files, without the ending, to which flights (.safetensors, as they are flown; those that are there
-    already are not flown again) and summary (.json) are written; None keeps nothing on disk. watch: called with the
+    stem: path, without the suffix, of the files for flights (.safetensors, saved as they are flown; flights already
+    there are not flown again) and summary (.json); None keeps nothing on disk. watch: called with the
     number of flights that are done.
     """
     check_words(pilot, segments)
@@ -136,7 +136,7 @@ def evaluate_pilot(
 
 
 def result_stem(out: Path, pilot: str, split: Split, limit: int | None, num_segments: int) -> Path:
-    """Path of a pilot's results, without the ending; a limit is part of it, so that results are not mixed."""
+    """Path of a pilot's results, without the suffix; a limit is part of the name, so that results are not mixed."""
     return out / (f"{pilot}_{split}" + ("" if limit is None else f"_{num_segments}"))
 
 
@@ -159,7 +159,7 @@ def evaluate(
     """Fly agents over a split of a corpus and score their flights: one summary for each agent, in order.
 
     agents: one or several names of systems ("pvn", "oracle"), paths of .safetensors files, loaded agents, or pilots.
-    corpus: a corpus, or its folder. limit: fly only the first so many segments. out: a folder for flights and
+    corpus: a corpus, or its folder. limit: fly only the first `limit` segments. out: a folder for flights and
     summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of training runs
     whose agents fly instead of the package's. changes: how flights differ from those the agents were trained for.
     watch: called as flights are done.

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,8 @@ from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 
 FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
-"""By device. A batch flies until its last flight has stopped, so half of its work is for flights that have stopped
-already; on a CPU nothing makes up for that."""
+"""By device. A batch flies until its last flight has stopped, so about half of its work is spent on flights that
+have already stopped; on a CPU, batching does not make up for that."""
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
@@ -71,7 +71,7 @@ def flights_of(log: FlightLog) -> Flights:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A context in which torch uses one thread: two are no faster for a flight, and a waiting one keeps a core busy."""
+    """A context in which torch uses one thread: a second makes a flight no faster, and keeps a core busy waiting."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -90,7 +90,7 @@ def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flig
 
 def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str) -> Tensor:
     """(32,) uint8: the same for flights of the same pilot over the same segments on the same kind of device."""
-    digest = hashlib.sha256(f"{pilot.mark} {device} {json.dumps(str(pilot.config))}".encode())
+    digest = hashlib.sha256(f"{pilot.fingerprint} {device} {json.dumps(str(pilot.config))}".encode())
     for segment in segments:
         task = segment.task
         digest.update(f"{task.instruction} {task.start}".encode() + segment.demonstration.path.tobytes())
@@ -119,10 +119,10 @@ def fly_split(
 
     A file with another fingerprint is refused. Without a path nothing is saved.
     """
-    mark, parts = fingerprint(segments, pilot, device), list[Flights]()
+    expected, parts = fingerprint(segments, pilot, device), list[Flights]()
     if path is not None and path.exists():
         flown, found = read_flights(path)
-        if not torch.equal(found, mark):
+        if not torch.equal(found, expected):
             raise ValueError(
                 f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
                 "fly again"
@@ -138,6 +138,6 @@ def fly_split(
             watch(end)
         together = joined(parts)
         if path is not None:
-            write_tensors(path, {**vars(together), "fingerprint": mark})
+            write_tensors(path, {**vars(together), "fingerprint": expected})
         parts, done = [together], until
-    return replace(parts[0])
+    return parts[0]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pvn.evaluation.resampling import resampled_medians, resampled_sums
 
 CHUNK = 500
-"""Resamples drawn in one piece; limits the memory."""
+"""Resamples drawn at a time, to limit memory."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArra
 
 
 def _draws(num_units: int, bootstrap: Bootstrap) -> Iterator[npt.NDArray[np.int64]]:
-    """Resamples in chunks (R, U): indices of the units drawn, with replacement, as many as there are."""
+    """Resamples in chunks (R, U): indices of U units, drawn with replacement from U units."""
     generator = np.random.default_rng(bootstrap.seed)
     for begin in range(0, bootstrap.num_resamples, CHUNK):
         yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))

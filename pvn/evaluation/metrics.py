@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
-from pvn.geometry import Points, distances_along, points_along
+from pvn.geometry import Points, distances_along, path_length, points_along
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
@@ -41,11 +41,11 @@ class FlightMetrics:
     has_stopped: Booleans
     """Whether the policy stopped by itself, before the horizon."""
     is_success: Booleans
-    """It did, within 5 m of the goal (SR)."""
+    """Whether it stopped by itself within 5 m of the goal (SR)."""
     is_loose_success: Booleans
-    """It ended within 5 m of the goal, by itself or at the horizon."""
+    """Whether it ended within 5 m of the goal, by itself or at the horizon."""
     is_oracle_success: Booleans
-    """It was within 5 m of the goal at some time (OSR)."""
+    """Whether it was within 5 m of the goal at some time (OSR)."""
     stop_distance: Points
     """Metres between its end and the goal."""
     spl: Points
@@ -63,7 +63,7 @@ class FlightMetrics:
     num_collisions: npt.NDArray[np.int64]
     """How often it flew into a landmark."""
     num_steps: npt.NDArray[np.int64]
-    """Steps, the one in which it stopped included."""
+    """Steps, including the one in which it stopped."""
     distance_flown: Points
     """Metres along the ground."""
 
@@ -79,11 +79,6 @@ class FlightMetrics:
         return self.has_stopped[:, None] & (self.stop_distance[:, None] < np.asarray(radii))
 
 
-def path_length(points: Points) -> float:
-    """Metres along points (P, 2)."""
-    return float(np.hypot(*np.diff(points, axis=0).T).sum())
-
-
 def _at_shares(points: Points, shares: Points) -> Points:
     """The points (N, 2) at these shares (N,) of the length of a path (P, 2)."""
     return points_along(points, shares * distances_along(points)[-1])
@@ -94,7 +89,7 @@ def resample(points: Points, spacing: float = SPACING) -> Points:
 
     A path that goes nowhere is one point.
     """
-    # A length that rounding has lifted over a whole number of spacings must not get one point more.
+    # A length that rounding has pushed past a whole number of spacings must not add a point.
     count = math.ceil(path_length(points) / spacing - 1e-6)
     return _at_shares(points, np.linspace(0.0, 1.0, count + 1)) if count else points[:1]
 
@@ -143,7 +138,7 @@ def obstacles(layout: Layout, altitude: float = ALTITUDE) -> Points:
 
 
 def count_collisions(flown: Points, discs: Points) -> int:
-    """How often a path (P, 2) enters one of the discs (N, 3); however long it stays, an entry counts once."""
+    """How often a path (P, 2) enters one of the discs (N, 3); each entry counts once, however long it stays inside."""
     away = np.linalg.norm(resample(flown)[:, None] - discs[None, :, :2], axis=-1)  # (points, discs)
     is_inside = away < discs[:, 2]
     return int((is_inside[1:] & ~is_inside[:-1]).sum())
@@ -164,7 +159,7 @@ def _check(paths: Sequence[Points], has_stopped: Booleans, demonstrations: Seque
     for flight, path in enumerate(paths):
         if path.ndim != 2 or path.shape[1] != 2 or not len(path) or not np.isfinite(path).all():
             raise ValueError(
-                f"path of flight {flight}: got shape {path.shape}, expected (T + 1, 2) with its start at least, finite"
+                f"path of flight {flight}: got shape {path.shape}, expected (T + 1, 2), finite, at least the start"
             )
 
 

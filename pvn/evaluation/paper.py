@@ -44,7 +44,7 @@ class Ordering:
     paper_gap: float
     """Points of success rate between them in the paper; more than GAP."""
     gap: float
-    """The same here; negative if the order is the other."""
+    """The same here; negative if the order is reversed."""
     verdict: Verdict
     """holds or reversed if their 95% intervals do not overlap, else too close to tell."""
 
@@ -58,7 +58,7 @@ def _verdict(better: Group, worse: Group) -> Verdict:
 
 
 def compare_orderings(summaries: Sequence[Summary]) -> list[Ordering]:
-    """Every pair of systems of one split that the paper's success rates put more than GAP apart and that are here."""
+    """Pairs of systems, both flown here, that the paper's success rates on one split put more than GAP apart."""
     flown = {(summary.system, summary.split): summary.overall for summary in summaries}
     found = []
     rows = {row: reported for row in flown if (reported := paper_row(*row)) is not None}

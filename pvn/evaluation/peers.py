@@ -1,4 +1,4 @@
-"""The same field in two simulators people use, to compare frames a second in one run.
+"""The same field in two widely used simulators, to compare frame rates in one run.
 
 Solids become the peers' own primitives; neither has a frustum, and PyBullet has no ellipsoid, so those become a
 cylinder and a sphere of about the same bulk. Grass is a plane of one colour; fences, lakes and shadows are left out.
@@ -137,7 +137,7 @@ PEERS: dict[str, tuple[str, Callable[[Layout], Render]]] = {
 
 
 def working_peers(layout: Layout) -> tuple[dict[str, Render], dict[str, str]]:
-    """Renderers of the layout by the peers that run here, and why those that are installed but fail do not."""
+    """Renderers of the layout by the peers that work here, and the errors of those that are installed but fail."""
     renderers, failures = {}, {}
     for name, (module, make) in PEERS.items():
         if importlib.util.find_spec(module) is None:
@@ -167,7 +167,7 @@ def silenced() -> Iterator[None]:
 def peer_frames_per_second(
     render: Render, poses: list[tuple[tuple[float, float, float], float]], seconds: float
 ) -> float:
-    """Mean over the poses, visited again and again for at least `seconds`."""
+    """Mean over the poses, cycled through for at least `seconds`."""
     count, begin = 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
         for position, yaw in poses:

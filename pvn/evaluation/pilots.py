@@ -31,15 +31,15 @@ class Pilot:
     """An agent, the oracle or a trivial pilot, ready to fly."""
 
     name: str
-    """Under which results are reported and stored."""
+    """Name under which results are reported and stored."""
     policy: Policy | None
-    """None for the oracle, which is made anew for the demonstrations it is to follow."""
+    """None for the oracle, which is made for the demonstrations it has to follow."""
     agent: Agent | None
     """The policy again if it is an agent; None for a pilot that reads no instructions."""
     config: SimulatorConfig
-    """In which its flights are simulated."""
-    mark: str
-    """Changes with whatever changes its flights."""
+    """Simulator settings of its flights."""
+    fingerprint: str
+    """Identifies everything that its flights depend on."""
 
     def policy_for(self, demonstrations: Iterable[Demonstration] = ()) -> Policy:
         """The policy for flights over demonstrations, which only the oracle uses."""
@@ -47,7 +47,7 @@ class Pilot:
 
 
 def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
-    """AVERAGE, with the oracle's mean speed and number of steps on training segments."""
+    """The average pilot, with the oracle's mean speed and number of steps on training segments."""
     demonstrations = [segment.demonstration for segment in segments[:limit]]
     tasks = [demonstration.task for demonstration in demonstrations]
     log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
@@ -83,10 +83,10 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
             f"{path}: holds an agent of class {type(agent).__name__}, expected {system.agent_class().__name__} for "
             f"{name}; name the file with --agent to fly it as what it is"
         )
-    # Not where the weights come from: the same weights, trained or copied again, make the same flights.
+    # Without the origin: the same weights make the same flights, however they were trained or copied.
     description = {key: value for key, value in read_json(path.with_suffix(".json")).items() if key != "origin"}
-    mark = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
-    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), mark)
+    fingerprint = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
+    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), fingerprint)
     return pilot if changes == FlightChanges() else change_flights(pilot, changes)
 
 
@@ -110,7 +110,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             plan_every=changes.plan_every,
         )
         agent = IdealAct(agent) if changes.has_ideal_act else agent
-    return replace(pilot, policy=agent, agent=agent, config=config, mark=f"{changes} {pilot.mark}")
+    return replace(pilot, policy=agent, agent=agent, config=config, fingerprint=f"{changes} {pilot.fingerprint}")
 
 
 def load_pilot(
@@ -121,10 +121,10 @@ def load_pilot(
     changes: FlightChanges | None = None,
     device: str = "cpu",
 ) -> Pilot:
-    """The pilot of a system, or of an agent's file (.safetensors), which is called by its folder.
+    """The pilot of a system, or of an agent's file (.safetensors), which is named after its folder.
 
-    runs: a folder of training runs whose agents fly in place of the package's. training: segments by whose
-    mean AVERAGE flies. changes: to its flights, beside those of the system itself.
+    runs: a folder of training runs whose agents fly in place of the package's. training: segments whose
+    mean the average pilot flies. changes: to its flights, in addition to those of the system.
     """
     if name.endswith(".safetensors"):
         folder = Path(name).resolve().parent.name
@@ -161,7 +161,7 @@ def check_words(pilot: Pilot, segments: Sequence[Segment]) -> None:
 
 
 def check_different(pilots: Sequence[Pilot]) -> None:
-    """Refuse pilots of one name: their results would be one file."""
+    """Refuse pilots with the same name: they would write to the same file."""
     names = [pilot.name for pilot in pilots]
     for name in names:
         if names.count(name) > 1:

@@ -27,7 +27,7 @@ FIRST_AND_LAST = ("first", "last")
 """The predictions of a flight that are kept and evaluated."""
 DISTRIBUTIONS = {"trajectory": TRAJECTORY, "goal": GOAL}
 FLIGHTS_PER_CHUNK = 64
-"""Flights whose predictions are evaluated in one piece; limits the memory."""
+"""Flights whose predictions are evaluated at a time, to limit memory."""
 SIGMA_CELLS = LossConfig().sigma_cells
 """Width of the Gaussians around a path's points, as in training."""
 
@@ -59,7 +59,7 @@ class _FirstAndLast:
         if step == 0:
             self.first = self.last = predicted
             self.is_flying = torch.ones(len(predicted), dtype=torch.bool, device=predicted.device)
-        # After its end a flight hovers, and predictions continue while others fly; those are no part of it.
+        # After its end a flight hovers, and predictions continue while others fly; those do not belong to it.
         self.last = torch.where(self.is_flying[:, None, None, None], predicted, self.last)
         self.is_flying = self.is_flying & (action[:, STOP] <= 0.5)
 
@@ -142,9 +142,9 @@ def evaluate_predictions(predictions: Predictions, segments: Sequence[Segment], 
     generator = torch.Generator().manual_seed(0)
     for begin in range(0, len(segments), FLIGHTS_PER_CHUNK):
         rows = slice(begin, begin + FLIGHTS_PER_CHUNK)
-        shown = [segment.demonstration for segment in segments[rows]]
-        origin = torch.tensor([demonstration.task.start for demonstration in shown], dtype=torch.float64)
-        path, num_points = paths_in_map([demonstration.path for demonstration in shown], origin)
+        demonstrations = [segment.demonstration for segment in segments[rows]]
+        origin = torch.tensor([demonstration.task.start for demonstration in demonstrations], dtype=torch.float64)
+        path, num_points = paths_in_map([demonstration.path for demonstration in demonstrations], origin)
         oracle = visited(path, num_points, grid, SIGMA_CELLS)
         flown = visited(*paths_in_map(flown_paths[rows], origin), grid, SIGMA_CELLS)
         reward = rewards(path, num_points, grid)

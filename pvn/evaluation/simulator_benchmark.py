@@ -43,7 +43,7 @@ print(peak_memory_mb())
 
 
 def _starts(count: int) -> torch.Tensor:
-    """Starts (B, 3) all over the field, facing everywhere."""
+    """Starts (B, 3) spread over the field, with random headings."""
     generator = torch.Generator().manual_seed(0)
     unit = torch.rand((count, 3), generator=generator, dtype=torch.float64)
     return unit * torch.tensor([40.0, 40.0, 6.28]) + torch.tensor([5.0, 5.0, -3.14])
@@ -60,8 +60,8 @@ def _simulator(layouts: list[Layout], batch: int, device: str, quality: Quality)
 def _rate(work: Callable[[], object], batch: int, seconds: float, device: str, repeats: int | None = None) -> float:
     """Items a second: `work` does `batch` of them and is repeated for at least `seconds`.
 
-    A GPU is waited for after every `repeats` calls, ten by default: it works while the next launches are prepared, as
-    in a training loop that does not wait for each step.
+    A GPU is synchronised after every `repeats` calls, ten by default: it works while the next launches are prepared,
+    as in a training loop that does not wait for each step.
     """
 
     def settle() -> None:
@@ -79,7 +79,7 @@ def _rate(work: Callable[[], object], batch: int, seconds: float, device: str, r
     return count / (time.perf_counter() - begin)
 
 
-def _growth(
+def _rates_by_batch(
     layouts: list[Layout], device: str, max_batch: int, seconds: float, advance: Callable[[], None]
 ) -> list[dict[str, float]]:
     """Frames and flight-steps a second for each batch and quality."""
@@ -110,7 +110,7 @@ def peak_memory_mb() -> float:
 
 
 def _first_frame() -> dict[str, float]:
-    """Seconds from the start of Python to the first frame, and its memory, with compiled code already kept."""
+    """Seconds from the start of Python to the first frame, and its memory, with compiled code already cached."""
     begin = time.time()
     ran = subprocess.run([sys.executable, "-c", _FIRST_FRAME], capture_output=True, text=True, check=True)
     end, megabytes = ran.stdout.split()
@@ -153,7 +153,7 @@ def _measure_cuda(layouts: list[Layout], max_batch: int, seconds: float, advance
         report[f"{quality}_step_alone_ms"] = 1e3 * batch / _rate(step, batch, seconds, "cuda", repeats=1)
         advance()
     report["memory_gib"] = (free_before - torch.cuda.mem_get_info()[0]) / 2**30
-    report["growth"] = _growth(layouts, "cuda", max_batch, seconds, advance)
+    report["growth"] = _rates_by_batch(layouts, "cuda", max_batch, seconds, advance)
     return report
 
 
@@ -180,7 +180,7 @@ def measure_simulator(max_batch: int, seconds: float) -> dict[str, Any]:
         cpu |= {f"{quality}_fps": middle.pop(f"{quality}_fps") for quality in QUALITIES}
         cpu |= _first_frame()
         advance()
-        cpu["growth"] = _growth(layouts, "cpu", max_batch, seconds, advance)
+        cpu["growth"] = _rates_by_batch(layouts, "cpu", max_batch, seconds, advance)
         report: dict[str, Any] = {"cpu": cpu, "peers": middle, "rounds": rates}
         if failures:
             report["peers_that_failed"] = failures

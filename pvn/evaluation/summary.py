@@ -24,7 +24,7 @@ class Group:
 
     flights: int
     environments: int
-    """In how many fields; an interval from one field has no width and is meaningless."""
+    """Number of fields they are in; an interval from one field has no width and is meaningless."""
     sr: Estimate
     """Flights that stopped by themselves within 5 m of the goal, percent."""
     loose_sr: Estimate
@@ -44,9 +44,9 @@ class Group:
     collisions_per_100m: Estimate
     """All flights' collisions over all flights' metres, times 100."""
     steps: Estimate
-    """A flight's, on average."""
+    """Mean steps of a flight."""
     metres: Estimate
-    """Flown in a flight, on average."""
+    """Mean distance flown in a flight."""
     success_by_radius: Mapping[float, Estimate]
     """Success rate by radius of the goal (metres), percent."""
 
@@ -85,7 +85,7 @@ class Summary:
     split: str
     overall: Group
     seen: Group | None
-    """Segments whose phrases training may use; None where there are none, or nothing is known."""
+    """Segments whose phrases training may use; None if there are none, or the segments are not annotated."""
     unseen: Group | None
     by_manoeuvre: Mapping[str, Group]
     """By kind of manoeuvre; a flight counts for each kind that it has."""
@@ -157,7 +157,7 @@ def summarise_group(
 
 
 def manoeuvre_kinds(segment: Segment) -> list[str]:
-    """The kinds of manoeuvre in a segment, each once, in order: "pass", "goto"; none where nothing is known."""
+    """The kinds of manoeuvre in a segment, each once, in order: "pass", "goto"; none if it is not annotated."""
     manoeuvres = segment.annotation.manoeuvres if segment.annotation else ()
     return list(dict.fromkeys(manoeuvre.split()[0] for manoeuvre in manoeuvres))
 

@@ -27,7 +27,7 @@ VERSION = 1
 
 
 def _digest(weights: bytes) -> str:
-    """Tells apart files that were truncated or changed, or that belong to another JSON."""
+    """A checksum that detects weights that were truncated or changed, or that belong to another JSON file."""
     return hashlib.sha256(weights).hexdigest()
 
 
@@ -97,11 +97,16 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
     system = content.get("system", "pvn")  # the first agents do not name it
     agent_class = SYSTEMS[system].agent_class if system in SYSTEMS else None
     if agent_class is None:
-        raise ValueError(f"{described}: got system {system!r}, expected one of {', '.join(TRAINED)}")
+        raise ValueError(
+            f"{described}: got system {system!r}, expected one of {', '.join(TRAINED)}; load it with the "
+            "version of pvn that wrote it"
+        )
     try:
         loaded = agent_class().rebuild(content, Vocabulary.from_json(content["vocabulary"]))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{described}: not the description of an agent ({error})") from None
+        raise ValueError(
+            f"{described}: not the description of an agent ({error}); copy both files again, or train again"
+        ) from None
     for part, network in loaded.networks.items():
         own = {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}
         load_weights(network, own, path, optional=TRAINING_ONLY)

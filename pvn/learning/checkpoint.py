@@ -1,4 +1,4 @@
-"""Checkpoints: tensors as safetensors, what rebuilds a model as JSON beside them, written whole or not at all."""
+"""Checkpoints: tensors as safetensors, with a JSON file to rebuild the model; written atomically."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def load_weights(
     module: nn.Module, tensors: Mapping[str, Tensor], path: Path, *, optional: tuple[str, ...] = ()
 ) -> None:
-    """Put tensors into a module, all of them; those whose names begin with an optional prefix are left alone."""
+    """Load all tensors into a module, except those whose names begin with an optional prefix."""
     try:
         kept = {name: value for name, value in module.state_dict().items() if optional and name.startswith(optional)}
         given = {name: value for name, value in tensors.items() if not (optional and name.startswith(optional))}
@@ -85,7 +85,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, names: list[str], tensors: Mapping[str, Tensor]) -> None:
-    """Put running averages back."""
+    """Restore the optimizer's running averages, saved by `optimizer_tensors`."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for name, parameter in zip(names, parameters, strict=True):
         state = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}

@@ -42,7 +42,7 @@ class DaggerConfig:
     horizon: int = 80
     """Steps of a flight, at most."""
     learning_rate: float = 1e-3
-    """In the first iteration."""
+    """Learning rate in the first iteration."""
     weight_decay: float = 1e-6
     """AdamW's (paper)."""
     stop_weight: float = 0.8
@@ -50,7 +50,7 @@ class DaggerConfig:
     save_every: int = 10
     """Iterations between checkpoints."""
     seed: int = 0
-    """Of random choices."""
+    """Seed of all random choices."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Lesson:
     seen: Tensor
     """(T, ...): stage 2's crops of the distributions, or the poses from which a baseline's pictures are rendered."""
     wanted: Tensor
-    """(T, 3): the oracle's speed and yaw rate as shares of the largest, and stop."""
+    """(T, 3): the oracle's speed and yaw rate as shares of their maxima, and stop."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def run_dagger(
     name: str,
     begin: Callable[[torch.Generator], tuple[list[Lesson], dict[str, float]]],
     fly_flights: Callable[[Sequence[int], float, torch.Generator], list[Lesson]],
-    study: Callable[[list[Lesson], int, torch.Generator], dict[str, float]],
+    train_one_pass: Callable[[list[Lesson], int, torch.Generator], dict[str, float]],
     rate_option: str = "dagger.learning-rate",
     seed_offset: int = 0,
     is_resumed: bool = False,
@@ -189,10 +189,10 @@ def run_dagger(
     """Train a model; checkpoints go to `path`.
 
     begin: the first lessons, and metrics if the model was trained on them; fly_flights(flights, oracle_share,
-    generator): lessons of new flights over the segments with these numbers; study(lessons, iteration, generator): train
-    for one pass over the lessons and return metrics, among them the loss.
+    generator): lessons of new flights over the segments with these numbers; train_one_pass(lessons, iteration,
+    generator): train on all lessons once and return metrics, among them the loss.
 
-    Every iteration depends on the seed, its number and the memory alone, so a resumed run is the same.
+    Every iteration depends only on the seed, its number and the memory, so a resumed run gives the same result.
     """
     done, lessons = 0, list[Lesson]()
     if is_resumed and path.exists():
@@ -207,14 +207,14 @@ def run_dagger(
     for iteration in range(done, config.num_iterations + 1):
         seed = config.seed * 1_000_003 + seed_offset + iteration
         generator = torch.Generator().manual_seed(seed)
-        torch.manual_seed(seed)  # for dropout and everything else that is random
+        torch.manual_seed(seed)  # for dropout and other random operations
         if iteration == 0:
             lessons, metrics = begin(generator)
         else:
             chosen = torch.randperm(len(environments), generator=generator)[: config.num_environments].tolist()
             flights = [flight for place in chosen for flight in by_environment[environments[place]]]
             lessons = lessons + fly_flights(flights, config.beta**iteration, generator)
-            metrics = study(lessons, iteration, generator)
+            metrics = train_one_pass(lessons, iteration, generator)
         lessons = prune(lessons, config.memory, generator)
         if metrics:
             if not (math.isfinite(metrics["loss"]) and is_finite(model)):

@@ -38,11 +38,11 @@ class Demonstrations:
     """N demonstrations, flown by the oracle; K frames in all, end to end."""
 
     simulator: Simulator
-    """Has every field, to render pictures in; its own flights are not used."""
+    """Holds every field, to render pictures; its flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
-    """(K, 3): the oracle's actions there: speed and yaw rate as shares of the largest, and stop."""
+    """(K, 3): the oracle's actions there: speed and yaw rate as shares of their maxima, and stop."""
     is_planned: Tensor
     """(K,) bool, on the host: frames that are followed by a prediction."""
     first_frame: Tensor
@@ -152,19 +152,19 @@ def flown_again(
     """The same tasks, those of flights (M,), flown differently: poses (K, 6), end to end, and the oracle's actions
     (K, 3) there, as in Demonstrations; lengths (M,). Every frame is followed by a prediction. All on the host.
     """
-    shown, chosen = demonstrations, flights.to(demonstrations.device)
+    chosen = flights.to(demonstrations.device)
     return replace(
-        shown,
-        pose_world=pose_world.to(shown.device),
-        action=action.to(shown.device),
+        demonstrations,
+        pose_world=pose_world.to(demonstrations.device),
+        action=action.to(demonstrations.device),
         is_planned=torch.ones(len(pose_world), dtype=torch.bool),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
-        origin=shown.origin[chosen],
-        field=shown.field[chosen],
-        path_world=shown.path_world[chosen],
-        num_points=shown.num_points[chosen],
-        tokens=shown.tokens[chosen],
-        mentioned=shown.mentioned[chosen],
+        origin=demonstrations.origin[chosen],
+        field=demonstrations.field[chosen],
+        path_world=demonstrations.path_world[chosen],
+        num_points=demonstrations.num_points[chosen],
+        tokens=demonstrations.tokens[chosen],
+        mentioned=demonstrations.mentioned[chosen],
     )
 
 
@@ -178,7 +178,7 @@ class Sizes:
 
 
 NO_FLIGHTS = Sizes(frames=1, flights=1, predictions=1)
-"""Sizes to which a batch without flights is padded: networks need at least one frame; none of it counts."""
+"""Sizes to which a batch without flights is padded, since networks need at least one frame; none of it counts."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class SelectionParts:
     flights: Tensor
     """(B,): which of the demonstrations' flights."""
     moves: Tensor
-    """(B,): the flights whose movements they make."""
+    """(B,): the flights whose movements they copy."""
     first_frame: Tensor
     """(B + 1,): each flight's first frame, in the batch."""
     frame: Tensor
@@ -207,7 +207,7 @@ class SelectionParts:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which flights a batch has and where their frames are, on the demonstrations' device; sent there in one piece.
+    """Which flights a batch has and where their frames are, on the demonstrations' device; copied there in one piece.
 
     A padded batch has more rows than it needs: the frames left over belong to a padding flight at the end, and
     predictions from `num_predictions` on are padding.
@@ -242,7 +242,7 @@ class Batch:
     landmark_class: Tensor
     """(B, 32), -1 for padding."""
     action: Tensor
-    """(Q, 3): the oracle's action at each prediction; meaningless where another flight's movements are made."""
+    """(Q, 3): the oracle's action at each prediction; meaningless where another flight's movements are copied."""
     is_visible: Tensor
     """(Q, 32) bool: landmarks in view at each prediction."""
     mentioned: Tensor
@@ -251,18 +251,18 @@ class Batch:
     """(Q,) bool: predictions that are not padding."""
 
 
-def _pictures(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
+def _pictures(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
     """Pictures (K, H, W, 3) uint8 from poses (K, 6), or from above, in fields (K,)."""
-    if shown.overhead_px is not None:
-        return shown.simulator.render_from_above(field, shown.overhead_px, OVERHEAD_MARGIN)
-    return shown.simulator.render(pose_world, field)
+    if demonstrations.overhead_px is not None:
+        return demonstrations.simulator.render_from_above(field, demonstrations.overhead_px, OVERHEAD_MARGIN)
+    return demonstrations.simulator.render(pose_world, field)
 
 
-def _visible(shown: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
+def _visible(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
     """Which (K, 32) of a field's landmarks are visible from poses (K, 6) in fields (K,)."""
-    if shown.overhead_px is not None:
-        return shown.landmark_class[field] >= 0
-    seen = shown.simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
+    if demonstrations.overhead_px is not None:
+        return demonstrations.landmark_class[field] >= 0
+    seen = demonstrations.simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
     counts = torch.zeros((len(seen), MAX_LANDMARKS + 1), dtype=torch.int32, device=seen.device)
     counts.scatter_add_(1, seen, torch.ones_like(seen, dtype=torch.int32))
     return counts[:, 1:] >= MIN_VISIBLE_PIXELS
@@ -286,18 +286,17 @@ def select(
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    moves (B,) int64: the flights whose movements are made from each flight's own start, their own if not given. The
-    instruction and the demonstrated path stay each flight's own.
+    moves (B,) int64: the flights whose movements each flight copies, from its own start; its own movements if not
+    given. The instruction and the demonstrated path stay each flight's own.
     """
     # In NumPy on the host: small operations are quick there, and nothing waits for the device.
-    shown = demonstrations
     chosen = flights.numpy()
     made = chosen if moves is None else moves.numpy()
-    begin, end = (shown.first_frame.numpy()[made + after] for after in (0, 1))
+    begin, end = (demonstrations.first_frame.numpy()[made + after] for after in (0, 1))
     first = np.concatenate([[0], (end - begin).cumsum()])
     flight = np.arange(len(chosen)).repeat(end - begin)
     frame = (begin - first[:-1])[flight] + np.arange(first[-1])
-    is_planned = shown.is_planned.numpy()[frame]
+    is_planned = demonstrations.is_planned.numpy()[frame]
     planned = is_planned.nonzero()[0]
     own = Sizes(len(frame), len(chosen), len(planned))
     sizes = sizes or own
@@ -324,37 +323,39 @@ def select(
     if turn is not None:
         angle[: own.flights] = turn
     numbers = torch.from_numpy(np.concatenate(parts))
-    return Selection(numbers.to(shown.device, non_blocking=True), angle.to(shown.device, non_blocking=True), sizes)
+    return Selection(
+        numbers.to(demonstrations.device, non_blocking=True), angle.to(demonstrations.device, non_blocking=True), sizes
+    )
 
 
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     """The pictures of a selection, and what the losses need; all on the device."""
-    shown = demonstrations
     parts = selection.parts()
-    flights, flight, asked = parts.flights, parts.frame_flight, parts.prediction_flight
-    origin, pose, field = shown.origin[flights], shown.pose_world[parts.frame], shown.field[flights]
-    strayed = _moved(pose, shown.origin[parts.moves][flight], origin[flight])
+    flights, flight = parts.flights, parts.frame_flight
+    origin, field = demonstrations.origin[flights], demonstrations.field[flights]
+    pose = demonstrations.pose_world[parts.frame]
+    strayed = _moved(pose, demonstrations.origin[parts.moves][flight], origin[flight])
     pose = torch.where((flights != parts.moves)[flight, None], strayed, pose)
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
     return Batch(
         frames=Frames(
-            image=_pictures(shown, pose, field[flight]),
+            image=_pictures(demonstrations, pose, field[flight]),
             pose_world=pose,
             origin=origin,
             first_frame=parts.first_frame,
             row=parts.frame_row,
-            flight=asked,
-            longest=shown.longest,
+            flight=parts.prediction_flight,
+            longest=demonstrations.longest,
         ),
-        tokens=shown.tokens[flights],
-        path_map=to_map(shown.path_world[flights], origin),
-        num_points=shown.num_points[flights],
-        landmark_map=to_map(shown.landmark_place[field], origin),
-        landmark_class=shown.landmark_class[field],
-        action=shown.action[parts.frame[parts.prediction_frame]],
-        is_visible=_visible(shown, pose[parts.prediction_frame], field[asked]),
-        mentioned=shown.mentioned[flights],
-        is_counted=torch.arange(len(asked), device=asked.device) < parts.num_predictions,
+        tokens=demonstrations.tokens[flights],
+        path_map=to_map(demonstrations.path_world[flights], origin),
+        num_points=demonstrations.num_points[flights],
+        landmark_map=to_map(demonstrations.landmark_place[field], origin),
+        landmark_class=demonstrations.landmark_class[field],
+        action=demonstrations.action[parts.frame[parts.prediction_frame]],
+        is_visible=_visible(demonstrations, pose[parts.prediction_frame], field[parts.prediction_flight]),
+        mentioned=demonstrations.mentioned[flights],
+        is_counted=torch.arange(selection.sizes.predictions, device=flights.device) < parts.num_predictions,
     )
 
 
@@ -370,18 +371,19 @@ def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
     lengths, predictions = _counts(demonstrations)
     frames = max(num_frames, int(lengths.max()))
     flights = 1.05 * frames / lengths.mean()
-    asked = min(max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max()), frames)
-    return Sizes(frames, math.ceil(flights) + 1, math.ceil(asked))
+    num_predictions = min(max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max()), frames)
+    return Sizes(frames, math.ceil(flights) + 1, math.ceil(num_predictions))
 
 
 def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
     """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
     lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
     order = torch.randperm(len(lengths), generator=generator)
-    ends, frames, flights, asked = [], 0, 0, 0
+    ends, num_frames, num_flights, num_predictions = [], 0, 0, 0
     for place, flight in enumerate(order.tolist()):
-        frames, flights, asked = frames + lengths[flight], flights + 1, asked + predictions[flight]
-        if frames > limits.frames or flights >= limits.flights or asked > limits.predictions:
+        num_frames, num_flights = num_frames + lengths[flight], num_flights + 1
+        num_predictions += predictions[flight]
+        if num_frames > limits.frames or num_flights >= limits.flights or num_predictions > limits.predictions:
             ends.append(place)
-            frames, flights, asked = lengths[flight], 1, predictions[flight]
+            num_frames, num_flights, num_predictions = lengths[flight], 1, predictions[flight]
     return list(torch.tensor_split(order, ends))

@@ -84,10 +84,10 @@ class ImitationConfig(OptimisationConfig):
     num_epochs: int = 20
     """Passes over the training segments, every picture of them. PVN is trained on every second one, 40 times."""
     learning_rate: float = 1e-3
-    """The highest: the rate rises over the first tenth of the steps and falls to zero over the rest."""
+    """Peak value: the rate rises over the first tenth of the steps and falls to zero over the rest."""
     word_steps: int = 3000
-    """Steps in which, before all else, only the instruction encoder learns which classes are mentioned, as PVN's
-    does; for a model with auxiliary heads only."""
+    """Initial steps in which only the instruction encoder is trained, to tell which classes are mentioned, as for
+    PVN; only for a model with auxiliary heads."""
     stop_weight: float = 0.8
     """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
     auxiliary_weight: float = 0.1
@@ -99,7 +99,7 @@ class ImitationRecipe:
     """Everything a baseline's training depends on, apart from the corpus."""
 
     name: str
-    """The preset's; it changes nothing."""
+    """Name of the preset; for information only."""
     imitation: ImitationConfig = ImitationConfig()
     dagger: DaggerConfig = DaggerConfig(learning_rate=3e-4)
     """Its learning rate falls to zero over the iterations; the memory begins with oracle flights."""
@@ -175,8 +175,8 @@ def measure_imitation(
 ) -> dict[str, float]:
     """Losses on demonstrations that are not trained on.
 
-    In training mode, but without dropout, and with gradients, though none are used: otherwise all that is compiled
-    would be compiled again.
+    In training mode, but without dropout, and with gradients, though they are not used: otherwise compiled code would
+    be compiled again.
     """
     was_training = model.training
     model.train()
@@ -240,7 +240,7 @@ def oracle_lessons(demonstrations: Demonstrations, flights: Sequence[int]) -> li
     return [Lesson(flight, pose[span].clone(), action[span].clone()) for flight, span in spans]
 
 
-def _study(
+def _train_one_pass(
     model: InstructedModel,
     lessons: Sequence[Lesson],
     demonstrations: Demonstrations,
@@ -250,16 +250,16 @@ def _study(
 ) -> dict[str, float]:
     """Mean losses of one pass over the lessons with a fresh optimizer (authors' code), at a share of its rate."""
     config, packed = recipe.dagger, pack(lessons)
-    shown = flown_again(demonstrations, packed["flights"], packed["seen"], packed["wanted"], packed["lengths"])
+    flown = flown_again(demonstrations, packed["flights"], packed["seen"], packed["wanted"], packed["lengths"])
     optimizer = make_optimizer(
-        model, config.learning_rate, recipe.imitation.instruction_rate, config.weight_decay, shown.device
+        model, config.learning_rate, recipe.imitation.instruction_rate, config.weight_decay, flown.device
     )
     set_rate(optimizer, rate)
     model.train()
-    limits = batch_limits(shown, recipe.imitation.frames_per_batch)
+    limits = batch_limits(flown, recipe.imitation.frames_per_batch)
     steps = [
-        take_step(model, optimizer, shown, recipe, select(shown, flights))
-        for flights in draw_batches(shown, limits, generator)
+        take_step(model, optimizer, flown, recipe, select(flown, flights))
+        for flights in draw_batches(flown, limits, generator)
     ]
     model.eval()
     return {name: float(torch.stack([losses[name] for losses in steps]).mean()) for name in steps[0]}
@@ -299,13 +299,14 @@ def train_dagger(
             generator=generator,
         )  # fmt: skip
 
-    def study(lessons: list[Lesson], iteration: int, generator: torch.Generator) -> dict[str, float]:
+    def train_one_pass(lessons: list[Lesson], iteration: int, generator: torch.Generator) -> dict[str, float]:
         rate = 0.5 * (1 + math.cos(math.pi * (iteration - 1) / config.num_iterations))
-        return _study(agent.model, lessons, demonstrations, recipe, rate, generator)
+        return _train_one_pass(agent.model, lessons, demonstrations, recipe, rate, generator)
 
     run_dagger(
         agent.model, segments, config, folder / DAGGER_CHECKPOINT, name="DAggerFM", begin=begin,
-        fly_flights=fly_flights, study=study, seed_offset=DAGGER_SEED, is_resumed=is_resumed, watch=watch,
+        fly_flights=fly_flights, train_one_pass=train_one_pass, seed_offset=DAGGER_SEED, is_resumed=is_resumed,
+        watch=watch,
     )  # fmt: skip
 
 
@@ -326,32 +327,40 @@ def train_by_imitation(
     vocabulary = Vocabulary.from_texts(texts, min_count=recipe.min_count)
     alignment = align(segments, vocabulary)
 
-    def show(split: Split, count: int | None) -> Demonstrations:
+    def fly_oracle(split: Split, count: int | None) -> Demonstrations:
         demonstrations = [segment.demonstration for segment in corpus[split]][:count]
         simulator = SimulatorConfig(camera=recipe.camera)
         return demonstrate(demonstrations, vocabulary, alignment, plan_every=1, device=device, config=simulator)
 
-    shown = show("train", None)
-    dev_set = show("dev", config.measured_flights) if "dev" in corpus.splits else None
+    train_set = fly_oracle("train", None)
+    dev_set = fly_oracle("dev", config.measured_flights) if "dev" in corpus.splits else None
     metrics: dict[str, Any] = {"demonstrations_s": time.perf_counter() - began}
     torch.manual_seed(config.seed)
     agent = agent_class.untrained(vocabulary, grid=recipe.grid, camera=recipe.camera)
     model = agent.model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(shown, config.frames_per_batch)
+        limits = batch_limits(train_set, config.frames_per_batch)
         model.compile_for(limits.frames, limits.predictions)
     began = time.perf_counter()
     if model.heads is not None and not (is_resumed and (folder / CHECKPOINT).exists()):
         words = Stage1Config(word_steps=config.word_steps, seed=config.seed)
         model.train()  # an agent puts its networks into evaluation mode
-        learn_words(model, shown, words, watch=stage_progress(watch, "words"))
+        learn_words(model, train_set, words, watch=stage_progress(watch, "words"))
     imitate(
-        model, shown, recipe, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "imitation")
+        model,
+        train_set,
+        recipe,
+        folder,
+        dev_set=dev_set,
+        is_resumed=is_resumed,
+        watch=stage_progress(watch, "imitation"),
     )
     metrics["imitation_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    train_dagger(agent, segments, shown, recipe, folder, is_resumed=is_resumed, watch=stage_progress(watch, "DAggerFM"))
+    train_dagger(
+        agent, segments, train_set, recipe, folder, is_resumed=is_resumed, watch=stage_progress(watch, "DAggerFM")
+    )
     metrics["dagger_s"] = time.perf_counter() - began
     if dev_set is not None:
         metrics["dev"] = measure_imitation(model, dev_set, recipe)

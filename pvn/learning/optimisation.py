@@ -23,7 +23,7 @@ STEPS_BEFORE_RECORDING = 5
 """Steps launched kernel by kernel, in which everything is compiled, before a GPU's step is recorded as a graph."""
 
 OnProgress = Callable[[int, int, dict[str, float]], None]
-"""Called now and then with a step's number, the number of steps, and metrics by name."""
+"""Called periodically with a step's number, the number of steps, and metrics by name."""
 Result = TypeVar("Result")
 
 
@@ -32,7 +32,7 @@ def ignore_progress(step: int, num_steps: int, metrics: dict[str, float]) -> Non
 
 
 OnStageProgress = Callable[[str, int, int, dict[str, float]], None]
-"""The same with the name of the stage before it."""
+"""The same, with the stage's name first."""
 
 
 def ignore_stage_progress(stage: str, step: int, num_steps: int, metrics: dict[str, float]) -> None:
@@ -40,7 +40,7 @@ def ignore_stage_progress(stage: str, step: int, num_steps: int, metrics: dict[s
 
 
 def stage_progress(watch: OnStageProgress, stage: str) -> OnProgress:
-    """Reports progress of one stage."""
+    """A callback that reports the progress of one stage."""
     return lambda step, num_steps, metrics: watch(stage, step, num_steps, metrics)
 
 
@@ -53,7 +53,7 @@ class OptimisationConfig:
     frames_per_batch: int = 512
     """Pictures in a step; every second picture of about 60 segments. The authors take one segment."""
     learning_rate: float = 3e-3
-    """The highest: the rate rises over the first tenth of the steps and falls to zero over the rest."""
+    """Peak value: the rate rises over the first tenth of the steps and falls to zero over the rest."""
     instruction_rate: float = 1.5
     """The instruction encoder's learning rate as a multiple of the others'."""
     weight_decay: float = 1e-6
@@ -67,7 +67,7 @@ class OptimisationConfig:
     measured_flights: int = 300
     """Flights of the dev split that are measured."""
     seed: int = 0
-    """Of initial weights and random choices."""
+    """Seed of initial weights and random choices."""
 
 
 def rate_share(step: int, num_steps: int) -> float:
@@ -130,7 +130,7 @@ def precision(device: torch.device) -> Any:
 
 @contextmanager
 def own_stream() -> Iterator[None]:
-    """A stream beside the default one, which cannot be recorded."""
+    """A side stream, because steps on the default stream cannot be recorded."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -181,14 +181,14 @@ def is_finite(model: nn.Module) -> bool:
 
 
 def save_training(path: Path, model: InstructedModel, optimizer: torch.optim.Optimizer, done: int) -> None:
-    """Write what a resumed run needs."""
+    """Write a checkpoint from which training can resume."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     averages = optimizer_tensors(optimizer, parameter_names(model))
     write_tensors(path, tensors | averages | {"done": torch.tensor(done)})
 
 
 def load_training(path: Path, model: InstructedModel, optimizer: torch.optim.Optimizer) -> int:
-    """Put back what was saved; the number of steps that were done."""
+    """Restore a checkpoint of `save_training`; returns the number of steps done."""
     tensors = read_tensors(path)
     load_weights(model, {name[6:]: value for name, value in tensors.items() if name.startswith("model.")}, path)
     load_optimizer(optimizer, parameter_names(model), tensors)
@@ -216,7 +216,7 @@ def optimise(
     step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives
     metrics on the dev split.
 
-    Every step depends on the seed and its number alone, so a resumed run takes the same steps.
+    Every step depends only on the seed and its number, so a resumed run takes the same steps.
     """
     device = demonstrations.device
     is_recorded = device.type == "cuda" and parallel.num_processes() == 1
@@ -232,7 +232,7 @@ def optimise(
         for step in range(done, num_steps):
             selection = select_batch(step, batches[step], limits if is_recorded else None)
             set_rate(optimizer, rate_share(step, num_steps))
-            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and all else that is random
+            torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)
             result = take(selection)

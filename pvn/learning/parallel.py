@@ -1,4 +1,4 @@
-"""Several processes that train as one: each takes its part of a batch, and sums go through all of them."""
+"""Data-parallel training: each process takes its part of a batch; losses and gradients are summed over all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def join_others(device: str) -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         if device == "cuda":  # one GPU each: it is the first that this process sees
             os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
-        # When one process dies, torchrun ends the others, maybe before they noticed; they should report it anyway.
+        # When one process dies, torchrun ends the others, perhaps before they notice; they should still report it.
         signal.signal(signal.SIGTERM, _end)
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
 
@@ -30,7 +30,7 @@ def rank() -> int:
 
 
 def num_processes() -> int:
-    """How many there are."""
+    """Number of processes."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
@@ -60,7 +60,7 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
         offset += gradient.numel()
 
 
-def agree(parameters: Iterable[nn.Parameter]) -> None:
+def broadcast_parameters(parameters: Iterable[nn.Parameter]) -> None:
     """Give every process the first one's parameters."""
     if distributed.is_initialized():
         for parameter in parameters:

@@ -31,9 +31,9 @@ def paper() -> Recipe:
 
 
 def smoke() -> Recipe:
-    """A few minutes on two CPU cores, on a few thousand segments; beats the trivial baselines, and that is all.
+    """A few minutes on two CPU cores, on a few thousand segments; it beats the trivial baselines, no more.
 
-    Pictures of half the size, maps of half the cells, and fewer pictures a flight.
+    Pictures have half as many pixels across, maps half as many cells, and flights fewer pictures.
     """
     return Recipe(
         name="smoke",
@@ -41,7 +41,7 @@ def smoke() -> Recipe:
             num_epochs=6, word_steps=1000, frames_per_batch=32, frame_every=12, learning_rate=2e-3, save_every=50,
             measure_every=200, measured_flights=24,
         ),
-        stage2=Stage2Config(pretrain_flights=300, num_iterations=25, sigma_cells=1.6),  # as unsure as its stage 1
+        stage2=Stage2Config(pretrain_flights=300, num_iterations=25, sigma_cells=1.6),  # as blurred as its stage 1
         grid=MapGrid(size=32, cell=50.0 / 16),
         camera=Camera(width=64, height=36),
         min_count=2,
@@ -54,7 +54,7 @@ def paper_imitation() -> ImitationRecipe:
 
 
 def smoke_imitation() -> ImitationRecipe:
-    """The same beside the smoke recipe."""
+    """The baselines' training, as small as the smoke recipe."""
     recipe = smoke()
     return ImitationRecipe(
         name="smoke",
@@ -126,7 +126,7 @@ def train(
 
     agent: any system with weights of its own: pvn, gsmn, chaplot, pvn-no-aux, ... changes: to the preset's recipe, by
     dotted field name ({"stage1.num_epochs": 8}). is_resumed: continue from the last checkpoint in `out`. watch(stage,
-    step, num_steps, metrics): called now and then.
+    step, num_steps, metrics): called periodically.
     """
     system, folder = find_system(agent), Path(out)
     recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)

@@ -42,16 +42,16 @@ class Stage1Config(OptimisationConfig):
     """How stage 1 is trained; the defaults are the paper preset's."""
 
     word_steps: int = 3000
-    """Steps in which, before all else, only the instruction encoder learns which classes are mentioned."""
+    """Initial steps in which only the instruction encoder is trained, to tell which classes are mentioned."""
     word_learning_rate: float = 5e-3
-    """The highest learning rate in those steps."""
+    """Peak learning rate in those steps."""
     frame_every: int = 2
     """Steps between the pictures that are used in training; 2, about a metre, halves the time."""
     turn_rad: float = 0.5
     """Standard deviation of the random rotation of a segment's map and targets in training, radians (paper)."""
     stray_share: float = 0.5
-    """Share of flights that make the movements of another flight of the batch. The oracle's views give its path
-    away; a model trained only on its flights follows its own first guess, whatever the instruction (docs/log.md)."""
+    """Share of flights that copy the movements of another flight in the batch. The oracle's views give its path away:
+    a model trained only on them follows its own first guess, regardless of the instruction (docs/log.md)."""
     losses: LossConfig = LossConfig()
 
 
@@ -79,7 +79,7 @@ def _detached(losses: LossSums) -> LossSums:
 def measure_stage1(model: VisitationModel, demonstrations: Demonstrations, config: Stage1Config) -> dict[str, float]:
     """Losses on demonstrations that are not trained on, without rotations and strays.
 
-    In training mode and with gradients, though none are used: otherwise all that is compiled would be compiled again.
+    In training mode and with gradients, though they are not used: otherwise compiled code would be compiled again.
     """
     was_training = model.training
     model.train()
@@ -102,7 +102,7 @@ def learn_words(
 ) -> None:
     """Train only the instruction encoder, to tell which classes an instruction mentions.
 
-    Without pictures this is quick; with them, goals are first guessed from the map only, and the words are noise.
+    This is quick, because it needs no pictures. Without it, the model first learns to guess goals from the map alone.
     """
     assert model.heads is not None
     learners = [*model.instruction.parameters(), *model.heads.mentioned.parameters()]
@@ -120,7 +120,7 @@ def learn_words(
         optimizer.step()
         if step % 100 == 0 or step == config.word_steps - 1:
             watch(step, config.word_steps, {"loss": float(loss.detach()) * mentioned.shape[1]})
-    parallel.agree(learners)
+    parallel.broadcast_parameters(learners)
 
 
 def stage1_step(

@@ -89,17 +89,17 @@ def action_loss(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:
     return action_losses(output, wanted, stop_weight).mean()
 
 
-def _study(
-    pilot: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Config, generator: torch.Generator
+def _train_one_pass(
+    execution: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Config, generator: torch.Generator
 ) -> dict[str, float]:
     """One pass over the lessons with a fresh optimizer (authors' code); the mean loss."""
-    optimizer = torch.optim.AdamW(pilot.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
     cropped = torch.cat([lesson.seen for lesson in lessons])
     wanted = torch.cat([lesson.wanted for lesson in lessons])
-    pilot.train()
+    execution.train()
     losses = []
     for rows in torch.split(torch.randperm(len(cropped), generator=generator), config.batch_size):
-        loss = action_loss(pilot(cropped[rows]), wanted[rows], config.stop_weight)
+        loss = action_loss(execution(cropped[rows]), wanted[rows], config.stop_weight)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
@@ -108,7 +108,7 @@ def _study(
 
 
 def train_stage2(
-    pilot: ExecutionModel,
+    execution: ExecutionModel,
     segments: Sequence[Segment],
     config: Stage2Config,
     folder: Path,
@@ -118,11 +118,11 @@ def train_stage2(
     is_resumed: bool = False,
     watch: OnProgress = ignore_progress,
 ) -> None:
-    """Train the pilot, on the host; flights are simulated on `device`. Checkpoints go to `folder`."""
+    """Train the execution model, on the host; flights are simulated on `device`. Checkpoints go to `folder`."""
 
     def make_learner(demonstrations: Sequence[Demonstration]) -> DemonstratedVisitation:
         # A copy: it flies where the simulator is, while the original learns on the host.
-        return DemonstratedVisitation(copy.deepcopy(pilot).eval(), demonstrations, config.sigma_cells, simulator)
+        return DemonstratedVisitation(copy.deepcopy(execution).eval(), demonstrations, config.sigma_cells, simulator)
 
     def observe(observation: Observation, memory: DemonstratedVisitationMemory) -> Tensor:
         assert memory.cropped is not None
@@ -138,10 +138,11 @@ def train_stage2(
     def begin(generator: torch.Generator) -> tuple[list[Lesson], dict[str, float]]:
         order = torch.randperm(len(segments), generator=generator)[: config.pretrain_flights]
         lessons = fly_flights(order.tolist(), 1.0, generator)
-        return lessons, [_study(pilot, lessons, config, generator) for _ in range(config.pretrain_epochs)][-1]
+        passes = [_train_one_pass(execution, lessons, config, generator) for _ in range(config.pretrain_epochs)]
+        return lessons, passes[-1]
 
     run_dagger(
-        pilot, segments, config, folder / CHECKPOINT, name="stage 2", begin=begin, fly_flights=fly_flights,
-        study=lambda lessons, iteration, generator: _study(pilot, lessons, config, generator),
+        execution, segments, config, folder / CHECKPOINT, name="stage 2", begin=begin, fly_flights=fly_flights,
+        train_one_pass=lambda lessons, iteration, generator: _train_one_pass(execution, lessons, config, generator),
         rate_option="stage2.learning-rate", is_resumed=is_resumed, watch=watch,
     )  # fmt: skip

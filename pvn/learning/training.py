@@ -35,16 +35,16 @@ class Recipe:
     """Everything PVN's training depends on, apart from the corpus; the defaults are the paper preset's."""
 
     name: str
-    """The preset's; it changes nothing."""
+    """Name of the preset; for information only."""
     stage1: Stage1Config = Stage1Config()
     stage2: Stage2Config = Stage2Config()
     execution: ExecutionConfig = ExecutionConfig()
     grid: MapGrid = MapGrid()
     camera: Camera = Camera()
     uses_instruction: bool = True
-    """Whether the instruction is read (without: the paper's "no u")."""
+    """Whether the instruction is used; if not, this is the paper's "no u"."""
     overhead_px: int | None = None
-    """Edge of the view from above that replaces the camera's images, pixels; None: the camera's."""
+    """Edge of the view from above that replaces the camera's images, pixels; None: the camera's images."""
     plan_every: int = 6
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
@@ -69,30 +69,30 @@ def _train_stage1(
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
 
-    def show(split: Split, count: int | None, frame_every: int) -> Demonstrations:
+    def fly_oracle(split: Split, count: int | None, frame_every: int) -> Demonstrations:
         demonstrations = [segment.demonstration for segment in corpus[split]][:count]
         return demonstrate(
             demonstrations, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
             config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
-    shown = show("train", None, config.frame_every)
-    dev_set = show("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
+    train_set = fly_oracle("train", None, config.frame_every)
+    dev_set = fly_oracle("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
     spent = {"demonstrations_s": time.perf_counter() - began}
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(shown, config.frames_per_batch)
+        limits = batch_limits(train_set, config.frames_per_batch)
         # A process's part of a batch varies a little in size.
         slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
         model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
-        learn_words(model, shown, config, watch=stage_progress(watch, "words"))
+        learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
     train_stage1(
-        model, shown, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
+        model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
     spent["stage1_s"] = time.perf_counter() - began
     metrics: dict[str, Any] = dict(spent)
@@ -124,7 +124,7 @@ def train_pvn(
             uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px,
         )
     )  # fmt: skip
-    pilot = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
+    execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
     metrics: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
     if stage in ("1", "all"):
@@ -137,17 +137,17 @@ def train_pvn(
         began = time.perf_counter()
         if parallel.rank() == 0:  # a minute on one core; more processes would only wait for each other
             train_stage2(
-                pilot, corpus["train"], recipe.stage2, folder, device=device, is_resumed=is_resumed,
+                execution, corpus["train"], recipe.stage2, folder, device=device, is_resumed=is_resumed,
                 watch=stage_progress(watch, "stage 2"),
             )  # fmt: skip
-            write_tensors(second, pilot.state_dict())
+            write_tensors(second, execution.state_dict())
         metrics["stage2_s"] = time.perf_counter() - began
     elif second.exists():
-        load_weights(pilot, read_tensors(second), second)
-    agent = PVN(model.to(device), pilot.to(device), vocabulary, plan_every=recipe.plan_every)
+        load_weights(execution, read_tensors(second), second)
+    agent = PVN(model.to(device), execution.to(device), vocabulary, plan_every=recipe.plan_every)
     if parallel.rank() == 0:
         origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **metrics}
         write_json(folder / "training.json", origin)
-        if first.exists() and second.exists():  # an agent with one trained stage would fly, and badly
+        if first.exists() and second.exists():  # an agent with only one trained stage would fly badly
             save_agent(agent, folder / AGENT_FILE, origin)
     return agent

@@ -1,9 +1,9 @@
 """Features of pictures laid on the ground below them and accumulated over a flight, in one pass over the map's cells.
 
 For every cell of a flight's map, in one pass through the flight's frames: where the cell's ground point is in view,
-features are sampled there; the first observation is copied, later ones are blended in with a leak. The gradient takes
-the same pass backwards. Nothing of size frames x cells is ever stored. On the CPU the innermost loop runs over a cell's
-channels, on CUDA each lane is a channel, so each pass is written twice; both use the same projection.
+features are sampled there; the first observation is copied, later ones are blended in with a leak. The backward pass
+visits the frames in reverse. Nothing of size frames x cells is ever stored. On the CPU the innermost loop runs over a
+cell's channels, on CUDA each lane is a channel, so each pass is written twice; both use the same projection.
 
 The frames of all flights are stored end to end: those of flight b are first_frame[b] to first_frame[b + 1]. A frame
 with row >= 0 writes the map as it then is into that row of the output.
@@ -23,7 +23,7 @@ from torch import Tensor
 from pvn.simulator.compiling import in_kernel_cache, kernel, run_in_parallel
 
 NEAREST = 0.1
-"""Ground points closer to the camera plane than this are not in view, metres."""
+"""Ground points nearer to the camera plane than this are not in view, metres."""
 CENTRE = np.float32(0.125)
 """Feature j is centred on pixel 4 j, whose middle is an eighth of a feature from the edge."""
 
@@ -81,7 +81,7 @@ def _accumulate_cpu(
 
 
 @kernel
-def _spread_cpu(first, last, grad_out, homographies, first_frame, rows, places, leak, is_known, grad):
+def _backward_cpu(first, last, grad_out, homographies, first_frame, rows, places, leak, is_known, grad):
     height, width, channels = grad.shape[1], grad.shape[2], grad.shape[3]
     flow = np.empty(channels, np.float32)
     for flight in range(first, last):
@@ -150,7 +150,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
                     if channel == 0:
                         out_known[rows[frame], cell] = has_seen
 
-    def spread(grad_out, homographies, first_frame, rows, places, leak, is_known, grad):
+    def backward(grad_out, homographies, first_frame, rows, places, leak, is_known, grad):
         cell = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
         flight, lane = cuda.blockIdx.y, cuda.threadIdx.x
         height, width, channels = grad.shape[1], grad.shape[2], grad.shape[3]
@@ -182,7 +182,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
                     flow -= part
 
     with in_kernel_cache():
-        return cuda.jit(fastmath=True)(accumulate), cuda.jit(fastmath=True)(spread)
+        return cuda.jit(fastmath=True)(accumulate), cuda.jit(fastmath=True)(backward)
 
 
 def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, ...]) -> None:
@@ -190,7 +190,7 @@ def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, 
     is_cuda = next(argument for argument in arguments if isinstance(argument, Tensor)).is_cuda
     if not is_cuda:
         arrays = (argument.numpy() if isinstance(argument, Tensor) else argument for argument in arguments)
-        run_in_parallel((_accumulate_cpu, _spread_cpu)[which], num_flights, 1, *arrays)
+        run_in_parallel((_accumulate_cpu, _backward_cpu)[which], num_flights, 1, *arrays)
         return
     from pvn.simulator.cuda import current_stream
 

@@ -44,17 +44,17 @@ class Agent(Policy, Protocol):
 
     @property
     def plan_every(self) -> int:
-        """Steps between its predictions; 1 for an agent that decides anew at every step."""
+        """Steps between its predictions; 1 for an agent that decides at every step."""
 
     @property
     def stop_threshold(self) -> float | None:
-        """It stops where its stop probability is above this; None for an agent that decides otherwise."""
+        """It stops when its stop probability exceeds this; None for an agent that decides differently."""
 
     def maps(self, memory: Any) -> AgentMaps | None:
         """Its maps; None for an agent without maps, and before the first step."""
 
     def stop_probability(self, memory: Any) -> Tensor | None:
-        """(B,): its estimate, at the last step, that this is the place to stop; None if it makes none."""
+        """Probability (B,), at the last step, that this is the place to stop; None if it estimates none."""
 
 
 Config = TypeVar("Config")
@@ -74,7 +74,7 @@ class LearnedAgent(Agent, Protocol):
         """Its networks, by the names they have in an agent's file."""
 
     def describe(self) -> dict[str, Any]:
-        """What rebuilds it, apart from weights and vocabulary: sizes and settings as JSON."""
+        """Sizes and settings as JSON: what `rebuild` needs, apart from weights and vocabulary."""
 
     @classmethod
     def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:

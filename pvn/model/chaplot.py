@@ -21,13 +21,13 @@ from pvn.model.decision import Decision
 from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
-from pvn.model.resnet import laid_out, normalised
+from pvn.model.resnet import in_device_layout, normalised
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
 CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))
 """Channels in and out, edge and stride of each; no padding (authors' code)."""
-SEEN = 64
+IMAGE_CHANNELS = 64
 """Channels of the image encoder, which the instruction gates."""
 
 
@@ -46,18 +46,18 @@ class ChaplotConfig:
     time_size: int = 32
     """Size of a step number's embedding (authors' code)."""
     num_times: int = 220
-    """Step numbers that have an embedding of their own; later steps share the last one (authors' code)."""
+    """Step numbers with separate embeddings; later steps share the last one (authors' code)."""
     stop_threshold: float = 0.5
-    """The drone stops where its stop probability is above this (authors' code)."""
+    """The drone stops when its stop probability exceeds this (authors' code)."""
     camera: Camera = Camera()
 
     @property
-    def num_seen(self) -> int:
-        """Size of a picture's encoding."""
+    def num_image_features(self) -> int:
+        """Features of a picture, all channels."""
         height, width = self.camera.height, self.camera.width
         for _, _, edge, stride in CONVOLUTIONS:
             height, width = (height - edge) // stride + 1, (width - edge) // stride + 1
-        return SEEN * height * width
+        return IMAGE_CHANNELS * height * width
 
 
 class PictureEncoder(nn.Module):
@@ -71,7 +71,7 @@ class PictureEncoder(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 64, 2, 6) of pictures (K, 72, 128, 3) uint8."""
-        value = laid_out(normalised(image))
+        value = in_device_layout(normalised(image))
         for layer in self.layers:
             value = functional.relu(layer(value))
         return value
@@ -85,8 +85,8 @@ class ChaplotModel(InstructedModel):
         self.config = config
         self.encoder = PictureEncoder()
         self.instruction = InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
-        self.gate = nn.Linear(config.embedding_size, SEEN)
-        self.joined = nn.Linear(config.num_seen, config.hidden)
+        self.gate = nn.Linear(config.embedding_size, IMAGE_CHANNELS)
+        self.joined = nn.Linear(config.num_image_features, config.hidden)
         self.lstm = nn.LSTM(config.hidden, config.hidden, batch_first=True)
         self.time = nn.Embedding(config.num_times, config.time_size)
         self.output = nn.Linear(config.hidden + config.time_size, 3)
@@ -110,7 +110,7 @@ class ChaplotModel(InstructedModel):
         return torch.sigmoid(self.gate(self.instruction(tokens)))
 
     def decide(self, state: Tensor, step: Tensor) -> Tensor:
-        """Outputs (K, 3), as stage 2's, of states (K, hidden) at steps (K,) int64."""
+        """Outputs (K, 3), as in Decision, of states (K, hidden) at steps (K,) int64."""
         time = self.time(step.clamp(max=self.config.num_times - 1))
         return self.output(torch.cat([state, time.to(state.dtype)], -1)).float()
 
@@ -123,7 +123,9 @@ class ChaplotModel(InstructedModel):
         step = step.clamp(max=longest - 1)
         seen = self.attend(frames.image, self.gate_channels(tokens)[flight])
         side_by_side = seen.new_zeros((num_flights, longest, seen.shape[-1])).index_put((flight, step), seen)
-        states, _ = self.lstm(side_by_side)  # (B, longest, hidden); what follows a flight's end does not change it
+        states, _ = self.lstm(
+            side_by_side
+        )  # (B, longest, hidden); padding comes after a flight's end and cannot change it
         return Decision(self.decide(states[flight, step], step))
 
 
@@ -164,7 +166,7 @@ class Chaplot:
 
     @property
     def stop_threshold(self) -> float:
-        """It stops where its stop probability is above this."""
+        """It stops when its stop probability exceeds this."""
         return self.model.config.stop_threshold
 
     @torch.inference_mode()
@@ -179,7 +181,7 @@ class Chaplot:
         """Encode the picture through the instruction's gate, update the recurrent state, and decide."""
         seen = self.model.attend(observation.image, memory.gate)
         states, (state, cell) = self.model.lstm(seen[:, None], (memory.state, memory.cell))
-        # The authors' code counts two for each step of a flight, one in training; here it is one in both.
+        # The authors' code counts every step of a flight twice, but once in training; here it counts once in both.
         step = torch.full((len(seen),), memory.step, device=seen.device)
         output = self.model.decide(states[:, 0], step)
         action = to_action(output, self.stop_threshold, self.simulator)

@@ -14,7 +14,7 @@ class Decision:
     """Q decisions, and the maps of a model that has maps."""
 
     output: Tensor
-    """(Q, 3): forward speed and yaw rate, as shares of the largest, and log-odds of stop."""
+    """(Q, 3): forward speed and yaw rate as shares of their maxima, and log-odds of stop."""
     maps: GroundedMaps | None = None
     goal_map: Tensor | None = None
     """(Q, C, S, S): where the goal filters respond, in the drones' own frames."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pvn.geometry import MapGrid
-from pvn.model.mapping import look_around
+from pvn.model.mapping import to_drone_frame
 from pvn.simulator.interface import STOP, SimulatorConfig
 
 
@@ -24,9 +24,9 @@ class ExecutionConfig:
     dropout: float = 0.5
     """Share of inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.07
-    """The drone stops where its stop probability is above this (paper: kappa)."""
+    """The drone stops when its stop probability exceeds this (paper: kappa)."""
     uses_goal: bool = True
-    """Whether the goal distribution is an input; without it: the paper's "no d^g"."""
+    """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
     grid: MapGrid = MapGrid()
 
 
@@ -37,11 +37,11 @@ def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) 
     right.
     """
     own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
-    return look_around(probability, pose_map, own, config.grid)
+    return to_drone_frame(probability, pose_map, own, config.grid)
 
 
 def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig) -> Tensor:
-    """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3): shares of the largest, and log-odds."""
+    """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3), as in Decision."""
     speed = output[:, 0].clamp(0, 1) * simulator.max_speed
     turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
     stop = output[:, STOP].sigmoid() > stop_threshold
@@ -62,7 +62,7 @@ class ExecutionModel(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, cropped: Tensor) -> Tensor:
-        """Forward speed and yaw rate as shares of the largest, and log-odds of stop (B, 3), from (B, 2, crop, crop)."""
+        """Outputs (B, 3), as in Decision, from distributions (B, 2, crop, crop) around the drones."""
         if not self.config.uses_goal:
             cropped = torch.cat([cropped[:, :1], torch.zeros_like(cropped[:, 1:])], 1)
         value = functional.dropout(cropped.flatten(1), self.config.dropout, self.training)

@@ -26,10 +26,10 @@ from pvn.model.mapping import (
     MappingConfig,
     MappingModel,
     SemanticMemory,
-    look_around,
     one_frame_each,
+    to_drone_frame,
 )
-from pvn.model.resnet import Block, instance_norm, laid_out
+from pvn.model.resnet import Block, in_device_layout, instance_norm
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -50,7 +50,7 @@ class GSMNConfig(MappingConfig):
     dropout: float = 0.5
     """Share of the action network's inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.5
-    """The drone stops where its stop probability is above this (authors' code)."""
+    """The drone stops when its stop probability exceeds this (authors' code)."""
 
 
 def filter_each(value: Tensor, kernel: Tensor, num_out: int, dilation: int) -> Tensor:
@@ -126,7 +126,7 @@ class GSMNModel(MappingModel):
     def decide(self, memory: SemanticMemory, pose_map: Tensor, embedding: Tensor) -> Decision:
         """Decisions at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""
         maps = self.ground(memory, embedding)
-        around = laid_out(look_around(maps.grounding_map.float(), pose_map, self.places, self.config.grid))
+        around = in_device_layout(to_drone_frame(maps.grounding_map.float(), pose_map, self.places, self.config.grid))
         goal_map = self.goal(around, embedding)
         output = self.action(torch.cat([goal_map.to(around.dtype), around], 1))
         return Decision(output.float(), maps, goal_map)
@@ -134,7 +134,7 @@ class GSMNModel(MappingModel):
     def forward(self, frames: Frames, tokens: Tensor) -> Decision:
         """Decisions at every frame of whole flights with instructions of word ids (B, N).
 
-        Every frame is followed by a decision: row is 0 to K - 1, but for padding frames at the end.
+        Every frame is followed by a decision: row is 0 to K - 1, except for padding frames at the end.
         """
         memory = self.update_map(frames, self.begin(len(frames.origin)))
         pose_map = pose_in_map(frames.pose_world, frames.origin[frames.flight])
@@ -181,7 +181,7 @@ class GSMN:
 
     @property
     def stop_threshold(self) -> float:
-        """It stops where its stop probability is above this."""
+        """It stops when its stop probability exceeds this."""
         return self.model.config.stop_threshold
 
     @torch.inference_mode()
@@ -197,7 +197,7 @@ class GSMN:
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: GSMNMemory) -> tuple[Tensor, GSMNMemory]:
-        """Update the map, and decide by what is around the drone on it."""
+        """Update the map, and decide from what it shows around the drone."""
         frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
         semantic = self.model.update_map(frames, memory.semantic)
         pose_map = pose_in_map(observation.pose_world, memory.origin)

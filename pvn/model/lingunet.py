@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.resnet import instance_norm, laid_out
+from pvn.model.resnet import in_device_layout, instance_norm
 
 LEVELS = 5
 CHANNELS = 48
@@ -68,7 +68,7 @@ class LingUNet(nn.Module):
 
     def forward(self, value: Tensor, embedding: Tensor) -> Tensor:
         """Scores (Q, 2, S, S), trajectory and goal, of maps (Q, num_in, S, S) and embeddings (Q, E)."""
-        unit, value = functional.normalize(embedding, dim=-1), laid_out(value)
+        unit, value = functional.normalize(embedding, dim=-1), in_device_layout(value)
         filtered = []
         for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):
             value = down(value)

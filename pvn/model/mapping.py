@@ -1,4 +1,4 @@
-"""Image encoder, semantic map and grounding, which PVN and GSMN have in common."""
+"""Image encoder, semantic map and grounding, shared by PVN and GSMN."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Frames:
     flight: Tensor
     """(Q,) int64: the flight each prediction is for."""
     longest: int
-    """Frames of the longest flight, or more."""
+    """Frames of the longest flight, or an upper bound."""
 
     def of_flights(self, values: Tensor) -> Tensor:
         """Values (K, ...) of the frames' flights, from values (B, ...)."""
@@ -88,7 +88,7 @@ def empty_memory(num_flights: int, places: Tensor) -> SemanticMemory:
 def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor) -> Tensor:
     """function(*values) over the first axis, `size` rows at a time, the last chunk padded; None: all at once.
 
-    Compiled code is compiled again for every new shape.
+    Chunks of one size keep compiled code from being compiled again for every new shape.
     """
     count = len(values[0])
     if size is None or count == size:
@@ -117,7 +117,7 @@ def lay_on_ground(
 
 
 def grounding_layer(embedding_size: int, num_channels: int) -> nn.Linear:
-    """From an embedding to a grounding filter; initialised to give nearly the same filter for every embedding."""
+    """Maps an embedding to a grounding filter; initialised to give nearly the same filter for every embedding."""
     layer = nn.Linear(embedding_size, num_channels * CHANNELS)
     nn.init.normal_(layer.weight, std=0.001)
     nn.init.zeros_(layer.bias)
@@ -130,7 +130,7 @@ def ground(value: Tensor, kernel: Tensor) -> Tensor:
     return functional.leaky_relu(value @ kernel.transpose(1, 2).to(value.dtype))
 
 
-def look_around(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid) -> Tensor:
+def to_drone_frame(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid) -> Tensor:
     """Maps (B, C, P, P) in the drones' own frames, from (B, C, S, S) in their map frames; zero beyond the map's edge.
 
     pose_map (B, 3): the drones' x, y, yaw, map frame; places (P * P, 2): the new cells' ground points in a drone's own
@@ -149,14 +149,14 @@ class AuxiliaryHeads(nn.Module):
     """Classifiers for the auxiliary losses, on maps and embedding (paper, section 4.3); used in training only."""
 
     def __init__(self, embedding_size: int, grounding_channels: int, goal_channels: int | None = None) -> None:
-        """goal_channels: of the goal map that GSMN has and PVN has not."""
+        """goal_channels: channels of GSMN's goal map; None for PVN, which has no goal map."""
         super().__init__()
         self.landmark = nn.Linear(CHANNELS, len(LANDMARK_NAMES))
         self.grounded = nn.Linear(grounding_channels, 1)
         self.mentioned = nn.Linear(embedding_size, len(LANDMARK_NAMES))
         self.goal = None if goal_channels is None else nn.Linear(goal_channels, 1)
-        # Initialised to the odds that a class is mentioned. From even odds the quickest way there is one large
-        # embedding for every sentence, and then the LSTM is saturated and learns no words (docs/log.md).
+        # Initialised to the odds that a class is mentioned. Starting from even odds, training first finds one large
+        # embedding for every sentence; that saturates the LSTM, which then learns no words (docs/log.md).
         nn.init.constant_(self.mentioned.bias, MENTIONED_LOG_ODDS)
 
 

@@ -72,7 +72,7 @@ class PVN:
         stop_threshold: float | None = None,
         plan_every: int | None = None,
     ) -> PVN:
-        """The same networks with other settings of flight; those not given stay."""
+        """The same networks with other flight settings; those not given are unchanged."""
         return PVN(
             self.visitation,
             self.execution,
@@ -154,7 +154,7 @@ class PVN:
 
 
 STOP_WITHIN = 0.5
-"""Metres from its goal at which an ideal second stage stops; braking takes the drone a little further."""
+"""Distance from the goal at which the ideal second stage stops, metres; the drone still moves while it brakes."""
 
 
 class IdealAct:
@@ -168,7 +168,7 @@ class IdealAct:
         self.plan_every = agent.plan_every
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """As PVN begins."""
+        """Memory of the wrapped PVN."""
         return self.agent.begin(tasks, device)
 
     @torch.inference_mode()
@@ -189,7 +189,7 @@ class IdealAct:
         return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory
 
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
-        """As PVN's."""
+        """The maps of the wrapped PVN."""
         return self.agent.maps(memory)
 
     def stop_probability(self, memory: PVNMemory) -> Tensor | None:

@@ -21,7 +21,7 @@ def normalised(image: Tensor) -> Tensor:
     return (value - mean) / (deviation + 1e-9)
 
 
-def laid_out(value: Tensor) -> Tensor:
+def in_device_layout(value: Tensor) -> Tensor:
     """Maps (K, C, H, W) in the memory layout that suits the device: channels last on a GPU, for its convolutions.
 
     Channels first on a CPU: torch's norms lose three digits there with channels last.
@@ -42,7 +42,7 @@ class Block(nn.Module):
     """Two convolutions, each after a norm and before a leaky rectifier, beside a shortcut."""
 
     def __init__(self, stride: int | None, channels: int = CHANNELS) -> None:
-        """With a stride the second convolution has it, and the shortcut is an average; without, it is the input."""
+        """stride: of the second convolution; the shortcut is then an average pooling, and with None it is the input."""
         super().__init__()
         self.stride = stride
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
@@ -71,4 +71,4 @@ class ResNet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8; feature j is centred on pixel 4 j."""
-        return instance_norm(self.blocks(self.first(laid_out(normalised(image)))))
+        return instance_norm(self.blocks(self.first(in_device_layout(normalised(image)))))

@@ -27,7 +27,7 @@ from pvn.world.layout import FIELD_SIZE
 
 TRAJECTORY, GOAL = 0, 1
 OVERHEAD_MARGIN = 1.0
-"""Metres around the field that a view from above shows, which has the fences in it."""
+"""Margin around the field in a view from above, metres, so that the fences are in view."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,10 @@ class VisitationConfig(MappingConfig):
     """Sizes of stage 1."""
 
     uses_instruction: bool = True
-    """Whether the instruction is read; without it: the paper's "no u"."""
+    """Whether the instruction is used; if not, this is the paper's "no u"."""
     overhead_px: int | None = None
-    """Edge of a view from above, pixels, that shows the whole field at once instead of the camera's pictures: the
-    paper's full observation; None: the camera's."""
+    """Edge, pixels, of the view from above that replaces the camera's pictures and shows the whole field at once (the
+    paper's full observation); None: the camera's pictures."""
 
 
 @dataclass(frozen=True)

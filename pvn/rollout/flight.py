@@ -53,11 +53,11 @@ def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
     def padded(values: Tensor, length: int, padding: Tensor) -> Tensor:
         return torch.cat([values, padding.expand(-1, length - values.shape[1], -1)], 1)
 
-    held = torch.tensor([[[0.0, 0.0, 1.0]]])
+    stop = torch.tensor([[[0.0, 0.0, 1.0]]])
     return FlightLog(
         pose_world=torch.cat([padded(log.pose_world, longest + 1, log.pose_world[:, -1:]) for log in logs]),
         velocity_world=torch.cat([padded(log.velocity_world, longest + 1, log.velocity_world[:, -1:]) for log in logs]),
-        action=torch.cat([padded(log.action, longest, held.expand(len(log.action), -1, -1)) for log in logs]),
+        action=torch.cat([padded(log.action, longest, stop.expand(len(log.action), -1, -1)) for log in logs]),
         num_steps=torch.cat([log.num_steps for log in logs]),
         has_stopped=torch.cat([log.has_stopped for log in logs]),
     )
@@ -72,7 +72,7 @@ def simulator_for(
     """A simulator with one flight per task, in that task's field; tasks with the same layout share the field."""
     if not tasks:
         raise ValueError("tasks: got none, expected at least one task to fly")
-    # Here, so that a reader of what flies, trains or scores need not follow how flights are simulated.
+    # Imported here, so that flying in another simulator does not load this one.
     from pvn.simulator.simulator import Simulator
 
     layouts, field_index = distinct_layouts(tasks)
@@ -93,10 +93,10 @@ def _fly_to_the_end(
         action, memory = policy.act(observation, memory)
         if watch is not None:
             watch(step, observation, action, memory)
-        # A flight that has ended brakes, whatever the policy says.
-        held = torch.zeros_like(action)
-        held[:, STOP] = 1.0
-        action = torch.where(is_flying[:, None], action, held)
+        # A flight that has ended brakes, regardless of the policy's action.
+        stop = torch.zeros_like(action)
+        stop[:, STOP] = 1.0
+        action = torch.where(is_flying[:, None], action, stop)
         num_steps += is_flying
         observation = simulator.step(action)
         # The braking step belongs to the flight; hovering after it does not.
@@ -126,8 +126,8 @@ def fly(
     """Fly every task until the policy stops, or for `horizon` steps.
 
     The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
-    end. `watch` is called before each step, for pictures and recordings. The same flights on the same device are the
-    same to the bit.
+    end. `watch` is called before each step, for pictures and recordings. Repeated on the same device,
+    flights are identical to the bit.
     """
     if len(tasks) != simulator.num_flights:
         raise ValueError(
@@ -139,9 +139,10 @@ def fly(
         layout = simulator.layouts[field]
         if layout is not task.layout and layout != task.layout:
             raise ValueError(
-                f"flight {flight} is not in the field of its task; make the simulator with simulator_for(tasks)"
+                f"flight {flight}: got a field that differs from its task's layout, expected the same; make the "
+                "simulator with simulator_for(tasks)"
             )
-    # cuDNN's fastest convolutions add up in any order, so the same flight could end elsewhere the next time.
+    # cuDNN's fastest convolutions sum in no fixed order, so repeating a flight could give a different one.
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:

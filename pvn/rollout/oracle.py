@@ -1,4 +1,4 @@
-"""The oracle: a policy that knows the demonstrated paths and steers to a carrot that moves along them.
+"""The oracle: a policy that knows the demonstrated paths and steers towards a carrot that moves along them.
 
 This is the authors' planner without three of its bugs: speed builds up with the steps of this flight rather than with
 the index on the paragraph's path; the path's last point is the goal and may be the carrot; the test for having lost the
@@ -79,7 +79,7 @@ class Oracle:
     def _path(self, task: Task) -> npt.NDArray[np.float64]:
         if task not in self._paths:
             raise ValueError(
-                f"oracle: got {task.instruction!r}, which nobody has demonstrated, expected a task whose path it was "
+                f"oracle: got {task.instruction!r}, which has no demonstration, expected a task whose path it was "
                 "given; choose an agent that reads instructions, such as pvn"
             )
         return self._paths[task]

@@ -39,7 +39,7 @@ from pvn.world.layout import MAX_LANDMARKS
 
 THREADS = 64
 
-# A batch of one is a small grid, which is no reason for a warning at every launch.
+# A batch of one is a small grid; Numba would warn about it at every launch.
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
 
 

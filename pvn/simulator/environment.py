@@ -88,7 +88,7 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
         config: SimulatorConfig = SimulatorConfig(),
         render_mode: str | None = None,
     ) -> None:
-        """Episodes are drawn at random, with replacement, from some demonstrations.
+        """Episodes are drawn at random from demonstrations, with replacement.
 
         Args:
             num_envs: Number of flights, B.
@@ -150,8 +150,8 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Start a new episode in every flight, or only where options["reset_mask"] (B,) bool is true.
 
-        The seed decides which demonstrations are drawn; nothing else is random. As in Gymnasium's own vector
-        environments, one integer gives flight i the seed plus i.
+        The seed decides which demonstrations are drawn; nothing else is random. As in Gymnasium's vector environments,
+        an integer seed gives flight i that seed plus i.
         """
         if isinstance(seed, int):
             seed = [seed + flight for flight in range(self.num_envs)]

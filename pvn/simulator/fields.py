@@ -1,4 +1,4 @@
-"""Layouts as the arrays that rays are traced through."""
+"""Layouts packed into the arrays that the ray tracer reads."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def fence_colour(side, along, height):
 
 @scalar
 def kerb_colour(x, y):
-    """The kerb under each fence has its colour; from straight above it is all one sees of the fence."""
+    """The kerb has the colour of the fence on it; from straight above, only the kerb is visible."""
     if min(abs(x), abs(x - FIELD)) < min(abs(y), abs(y - FIELD)):
         return fence_colour(WEST if x < FIELD * HALF else EAST, QUARTER, ZERO)
     return fence_colour(SOUTH if y < FIELD * HALF else NORTH, QUARTER, ZERO)

@@ -213,7 +213,7 @@ class Simulator:
         """Fly one step with action (B, 3): forward speed (m/s), yaw rate (rad/s, left is positive), stop.
 
         Speed is clamped to [0, max_speed] and yaw rate to [-max_yaw_rate, max_yaw_rate]. A flight whose stop is above
-        0.5 brakes and hovers. Set-points are held for the whole step; forward is where the drone heads at each moment.
+        0.5 brakes and hovers. Set-points are held for the whole step; forward follows the drone's heading as it turns.
         """
         action = self._checked(action, "action", 3, "forward speed, yaw rate and stop")
         config = self.config

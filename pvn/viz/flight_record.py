@@ -77,7 +77,7 @@ class FlightRecord:
     camera: Camera = Camera()
     """The drone's."""
     stop_threshold: float | None = None
-    """The pilot stops where its stop probability is above this; None where something else decides."""
+    """The pilot stops when its stop probability exceeds this; None if it decides differently."""
 
     @property
     def goal(self) -> tuple[float, float] | None:

@@ -1,7 +1,7 @@
 """LANI's environment files: `random_config_N.json` (landmarks and lakes) and `random_curve_N.json` (a route).
 
 LANI counts in config units, 1000 across the field, x east and z north; they are converted to metres on reading. Files
-are written whole or not at all.
+are written atomically.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import Landmark, Layout
 
 MAX_COORDINATE = 1e6
-"""In config units; a larger number is a mistake."""
+"""Largest valid coordinate, config units; anything larger is a mistake."""
 
 
 def read_json(path: Path, example: str) -> Any:
@@ -101,7 +101,7 @@ def _read_lake(content: dict[str, Any]) -> npt.NDArray[np.bool_]:
 
 
 def _to_config(metres: float) -> float:
-    """Config units, rounded where they are still read back as the same length."""
+    """Metres as config units, rounded if the rounded value still reads back as the same length."""
     rounded = round(metres / METRES_PER_CONFIG, 9)
     return rounded if rounded * METRES_PER_CONFIG == metres else metres / METRES_PER_CONFIG
 

@@ -20,7 +20,7 @@ from pvn.world.layout import FIELD_SIZE, Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
 SPLIT_SHARE = 0.18
-"""Share of the legs of a tour that are told in two instructions."""
+"""Share of the legs of a tour that are split into two instructions."""
 
 # LANI's constants, in metres.
 STEP = 0.2  # towards the next landmark
@@ -181,8 +181,8 @@ def _layout_and_route(seed: int, layout: Layout | None) -> tuple[Layout, Route]:
 def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
     """Demonstrations along one random route in a field (a random one by default), from landmark to landmark.
 
-    The paths are drawn by LANI's rules, and there are as many: people gave 4.7 instructions for the 4 legs of a route,
-    so about one leg in six is told in two parts. The sentences are as plain as can be ("go to the barrel").
+    The paths are drawn by LANI's rules. People gave 4.7 instructions for the 4 legs of a route, so about one leg in six
+    is split into two instructions. The sentences are as simple as possible ("go to the barrel").
     """
     layout, route = _layout_and_route(seed, layout)
     generator = np.random.default_rng(seed)
@@ -197,7 +197,7 @@ def sample_tour(seed: int, layout: Layout | None = None) -> list[Demonstration]:
             half = (first + last) // 2
             parts = [(first, half, f"fly toward the {noun}"), (half, last, f"go to the {noun}")]
         for begin, end, instruction in parts:
-            # The drone still heads the way it was flying at the end of the previous instruction.
+            # The drone keeps the heading it had at the end of the previous instruction.
             yaw = _heading(route.points[: begin + 1] if begin else route.points, begin)
             x, y = route.points[begin].tolist()
             task = Task(layout, (x, y, yaw), instruction)

@@ -1,4 +1,4 @@
-"""Solids, the building blocks of landmarks, and the table in which the ray tracer finds them.
+"""Solids, the building blocks of landmarks, and the table that the ray tracer reads.
 
 Landmark frame: x towards its front, y to its left, z up, origin on the ground below its centre; metres.
 Each constructor below returns one `Solid`; a landmark is a tuple of them.
@@ -43,7 +43,7 @@ class Solid:
     turn: Vector = (0.0, 0.0, 0.0)
     """Roll, pitch, yaw of the solid in the landmark frame, degrees, applied as yaw * pitch * roll."""
     taper: float = 1.0
-    """Frustum only: top radius over bottom radius, in [0, 1] or above."""
+    """Frustum only: top radius over bottom radius, 0 or more."""
     pattern: Pattern = "plain"
     """How `colour` and `second` alternate: bands along z, stripes along x, speckles at random."""
     count: float = 4.0

@@ -1,4 +1,4 @@
-"""A task, which is all a policy is given, and its demonstration: the path that should be flown."""
+"""A task, which is all that a policy is given, and its demonstration: the path that it should fly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_WORDS = 100
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is asked: one instruction to carry out in one field."""
+    """One instruction to carry out in one field, from one start pose."""
 
     layout: Layout
     start: tuple[float, float, float]
@@ -54,7 +54,7 @@ class Demonstration:
 
 
 def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:
-    """The tasks' layouts, each once, and for each task the index of its own."""
+    """The distinct layouts of the tasks, and for each task the index of its layout."""
     layouts = {id(task.layout): task.layout for task in tasks}
     place = {key: index for index, key in enumerate(layouts)}
     return list(layouts.values()), [place[id(task.layout)] for task in tasks]

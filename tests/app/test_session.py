@@ -8,6 +8,7 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,6 +123,15 @@ def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
     assert len(page.steps) > num_steps
 
 
+def test_the_command_names_the_weights_of_an_agent_from_a_run(visit, shared):
+    agent = Path("my runs/pvn/agent.safetensors")
+    visitor = visit(shared=replace(shared, agent_files={"pvn": agent}))
+    assert shlex.split(visitor.page.commands[-1])[-2:] == ["--agent", str(agent)]
+    visitor.session.choose_pilot("gsmn")
+    visitor.settle()
+    assert visitor.page.commands[-1].endswith("--agent gsmn"), "it has no run of its own"
+
+
 def test_too_many_requests_are_refused(visit):
     visitor = visit()
     for _ in range(MAX_REQUESTS + 1):
@@ -194,7 +204,7 @@ def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed,
     def slowly(make):
         def wait(*arguments):
             begun.set()
-            assert chosen.wait(120)
+            assert chosen.wait(300)
             return make(*arguments)
 
         return wait
@@ -204,7 +214,7 @@ def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed,
     else:
         monkeypatch.setattr("pvn.app.demo.session.interpolate_pose", slowly(interpolate_pose))
     session.replay()
-    assert begun.wait(120)
+    assert begun.wait(300)
     session.choose_segment(1)
     visitor.settle()
     drawn = len(page.steps), page.num_moves

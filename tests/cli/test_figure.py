@@ -70,7 +70,7 @@ def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(training_folde
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("evolution --corpus {corpus} --segment 1-99", "segment: got '1-99', expected an environment and a place"),
+        ("evolution --corpus {corpus} --segment 1-99", "segment: got '1-99', expected the id of a segment"),
         ("gallery --corpus {training}", "split: got 'dev', of which {training} has no segments, expected train"),
         ("evolution --corpus {training} --split test", "split: got 'test'"),
         ("gallery --corpus {training} --segment 0-99", "segment: got '0-99'"),

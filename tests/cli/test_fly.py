@@ -140,7 +140,7 @@ def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
         ('pvn fly --segment 2 "go home"', "got 'go home', expected 1 to 5; put the instruction before the options"),
         ('pvn fly "go home" --segment 1 2', "segment: got 1 2 and an instruction, expected at most one"),
         ("pvn fly --corpus corpus", "corpus: got no segment to fly, expected --segment"),
-        ("pvn fly --corpus corpus --segment 1-99", "segment: got '1-99', expected an environment and a place"),
+        ("pvn fly --corpus corpus --segment 1-99", "segment: got '1-99', expected the id of a segment"),
         ("pvn fly --corpus corpus --segment 1-0 --field 3", "field: got 3 and a corpus, expected one of them"),
         ("pvn fly --corpus corpus --segment 1-0 --seed 3", "seed: got 3 and a corpus, expected one of them"),
         ("pvn fly --corpus nowhere --segment 1-0", "no corpus in nowhere"),

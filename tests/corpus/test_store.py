@@ -133,7 +133,7 @@ def test_what_a_killed_process_left_behind_is_removed(meadow, tmp_path):
 
 def test_places_that_cannot_be_written_to_are_refused_before_any_work(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OSError, match="cannot be made into a folder"):
+    with pytest.raises(OSError, match="cannot create this folder"):
         check_new(tmp_path / "file" / "corpus")
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(FileExistsError, match="exists already"):

@@ -15,10 +15,10 @@ from pvn.evaluation.metrics import (
     measure_flights,
     normalised_dtw,
     obstacles,
-    path_length,
     resample,
 )
 from pvn.evaluation.path_distances import transport_cost, warping_cost
+from pvn.geometry import path_length
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.shapes import solid_extent

@@ -77,7 +77,7 @@ def test_only_the_oracle_is_shown_the_demonstrations(meadow):
     flown, known = (fly(simulator, tasks, some) for some in (oracle.policy_for(demonstrations), Oracle(demonstrations)))
     assert torch.equal(flown.pose_world, known.pose_world)
     undemonstrated = replace(tasks[0], instruction="go home")
-    with pytest.raises(ValueError, match="oracle: got 'go home', which nobody has demonstrated.*choose an agent"):
+    with pytest.raises(ValueError, match="oracle: got 'go home', which has no demonstration.*choose an agent"):
         fly(simulator_for([undemonstrated]), [undemonstrated], oracle.policy_for(demonstrations))
 
 

@@ -159,9 +159,9 @@ def test_the_first_sight_is_copied_and_later_ones_are_blended_in_by_a_fifth():
 def test_feature_j_looks_at_pixel_4_j():
     """The gradient of a feature, over pictures of noise, is centred there."""
     torch.manual_seed(0)
-    image = torch.rand((48, CAMERA.height, CAMERA.width, 3), generator=seeded()) * 255
+    image = torch.rand((48, 44, 44, 3), generator=seeded()) * 255
     image.requires_grad_()
-    row, column = 9, 16
+    row, column = 5, 5
     gradient = 0
     for _ in range(3):
         feature = ResNet()(image)[:, :, row, column]

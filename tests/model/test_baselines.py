@@ -14,7 +14,7 @@ from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.learning.demonstrations import demonstrate, select, take_batch
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel, filter_each
-from pvn.model.mapping import Frames, empty_memory, lay_on_ground, look_around
+from pvn.model.mapping import Frames, empty_memory, lay_on_ground, to_drone_frame
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import Observation, SimulatorConfig
@@ -73,7 +73,7 @@ def test_what_is_ahead_of_the_drone_is_ahead_on_its_map_after_it_has_turned_and_
     homography = ground_homography(pose, frames.of_flights(start), CAMERA)
     memory = lay_on_ground(features, frames, homography, empty_memory(1, grid.places()), grid.places(), 0.2)
     maps = memory.value[1:, :, :1].view(1, 1, grid.size, grid.size)
-    own = look_around(maps, pose_in_map(pose[1:], start), grid.places(), grid)[0, 0]
+    own = to_drone_frame(maps, pose_in_map(pose[1:], start), grid.places(), grid)[0, 0]
     row, column = np.unravel_index(int(own.argmax()), own.shape)
     expected = grid.cells(torch.tensor([ahead, 0.0]))
     # What stands up hides the ground behind it, so the mark reaches from its foot on, away from the drone.

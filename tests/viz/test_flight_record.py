@@ -67,7 +67,7 @@ def test_a_typed_instruction_has_no_goal_to_miss(pilot, segment):
 
 
 def test_the_oracle_refuses_what_nobody_demonstrated(segment):
-    with pytest.raises(ValueError, match="nobody has demonstrated"):
+    with pytest.raises(ValueError, match="has no demonstration"):
         fly_and_record(load_pilot("oracle"), segment.task)
 
 

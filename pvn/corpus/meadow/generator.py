@@ -1,4 +1,4 @@
-"""The generated corpus, "meadow": fields and tours like LANI's, flown by manoeuvres, told in phrases of the banks."""
+"""The generated corpus, "meadow": LANI-like fields and tours, flown in manoeuvres, described in the banks' phrases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEGMENTS_PER_PARAGRAPH = 4.66
 PARAGRAPH_SHARES = {3: 0.12, 4: 0.34, 5: 0.32, 6: 0.16, 7: 0.06}
 """Shares of paragraphs by their number of segments."""
 UNSEEN_SHARE = 0.3
-"""Share of dev and test segments told in phrases that no training segment uses."""
+"""Share of dev and test segments whose phrases no training segment uses."""
 HELD_OUT_SHARE = 0.2
 """Share of the phrases for a list of manoeuvres that are held out of training, if there are four or more."""
 NOISE = 0.04
@@ -62,7 +62,7 @@ class GeneratorSettings:
 
     seed: int
     noise: float
-    """Chance of a slip in a sentence."""
+    """Probability of a slip in a sentence."""
     lexicon: Lexicon
     seen: PhraseSet
     """Phrases for training."""
@@ -123,13 +123,13 @@ def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[
     groups: dict[Manoeuvres, list[str]] = defaultdict(list)
     for phrase in phrases:
         groups[phrase.manoeuvres].append(_wording(phrase))
-    held: set[str] = set()
+    held_out: set[str] = set()
     for wordings in groups.values():
         distinct = list(dict.fromkeys(wordings))
         if len(distinct) >= 4:
             count = max(round(HELD_OUT_SHARE * len(distinct)), 1)
-            held |= {distinct[place] for place in generator.permutation(len(distinct))[:count].tolist()}
-    return held
+            held_out |= {distinct[place] for place in generator.permutation(len(distinct))[:count].tolist()}
+    return held_out
 
 
 def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool) -> GeneratorSettings:
@@ -142,16 +142,16 @@ def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
     # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
     phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement]
-    held = _hold_out(phrases, np.random.default_rng((seed, 1)))
-    if is_all_unseen or not held:
+    held_out = _hold_out(phrases, np.random.default_rng((seed, 1)))
+    if is_all_unseen or not held_out:
         everything = _phrase_set(phrases)
         return GeneratorSettings(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
     return GeneratorSettings(
         seed,
         noise,
         Lexicon.of(banks),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase) not in held),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase) in held),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase) not in held_out),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase) in held_out),
     )
 
 
@@ -177,9 +177,8 @@ def _write_instruction(
     annotation = Annotation(
         tuple(map(str, flight.manoeuvres)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
     )
-    slips = np.random.default_rng(
-        int(generator.integers(2**62))
-    )  # a generator of its own, so that noise changes nothing else
+    # A separate generator, so that noise changes nothing else.
+    slips = np.random.default_rng(int(generator.integers(2**62)))
     return fill_slots(phrase.template, references, settings.noise, slips), annotation
 
 
@@ -209,7 +208,7 @@ def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout
 
 
 def sample_paragraph(seed: int, layout: Layout | None = None) -> list[Segment]:
-    """Five segments in a random field, or in a given one, told in phrases of the bundled banks."""
+    """Five segments in a random field, or in the given one, described in phrases of the bundled banks."""
     settings = make_settings(bundled_banks(), seed, 0.0, is_all_unseen=True)
     return make_paragraph(settings, FieldPlan(0, (False,) * 5), layout)
 
@@ -230,7 +229,7 @@ def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> lis
 
 
 def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) -> list[FieldPlan]:
-    """The fields of a split, numbered so that no two splits share a field, whatever their sizes."""
+    """The fields of a split, numbered so that no two splits share a field, regardless of their sizes."""
     order = SPLITS.index(split)
     generator = np.random.default_rng((seed, 2, order))
     lengths = _paragraph_lengths(num_segments, generator)
@@ -252,7 +251,7 @@ def _jobs(fields: Sequence[FieldPlan]) -> list[Sequence[FieldPlan]]:
 
 
 def _exit_with(parent: int) -> None:
-    """Exit soon after the parent process is gone: one that was killed cannot tell its children."""
+    """Exit shortly after the parent process has gone: a parent that is killed cannot stop its children."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -287,10 +286,10 @@ def make_meadow(
     num_processes: int = 1,
     watch: Callable[[int], None] = lambda count: None,
 ) -> Corpus:
-    """A corpus of about `size` segments, told in phrases of the banks; the same arguments give the same corpus.
+    """A corpus of about `size` segments, described in the banks' phrases; the same arguments give the same corpus.
 
-    Splits that are not in `only` are left out, which does not change the others. watch(count) is called now and then
-    with the number of segments made so far.
+    Splits that are not in `only` are left out, which does not change the others. watch(count) is called
+    periodically with the number of segments made so far.
     """
     sizes = split_sizes(size, only)
     settings = make_settings(banks, seed, noise, is_all_unseen)

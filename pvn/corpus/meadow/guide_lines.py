@@ -1,7 +1,7 @@
 """The line along which to fly each manoeuvre from where the drone is, if the manoeuvre makes sense there.
 
 Every function takes the scene, the drone's pose and what the manoeuvre needs, and returns guide points (G, 2), field
-frame, metres, or None if it makes no sense. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
+frame, metres, or None if it does not. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
 that what is flown fits its definition.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from pvn.corpus.meadow.scene import Lake, Points, Scene, shore_distance
+from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
-from pvn.geometry import wrap_radians
+from pvn.geometry import Points, wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
@@ -48,7 +48,7 @@ def _from_centre(pose: Pose, centre: Points) -> tuple[float, float]:
 
 
 def to_landmark(scene: Scene, pose: Pose, mark: int, detail: str, generator: np.random.Generator) -> Points | None:
-    """To one side of a landmark, or, without a side, to the side on which one arrives."""
+    """To one side of a landmark, or, without a side, to the side facing the drone."""
     centre, radius = scene.centres[mark], scene.radii[mark]
     distance, angle = _from_centre(pose, centre)
     if distance < radius + 4.0 and not (detail == "behind" and distance > radius + 1.0):
@@ -149,10 +149,10 @@ def to_fence(scene: Scene, pose: Pose, colour: str, generator: np.random.Generat
         return None
     angle = normal + off * generator.uniform(0.3, 0.8)
     short = generator.uniform(2.15, 2.85)
-    left = (FIELD_SIZE / 2 - short) - (
+    remaining = (FIELD_SIZE / 2 - short) - (
         (pose.x - FIELD_SIZE / 2) * math.cos(normal) + (pose.y - FIELD_SIZE / 2) * math.sin(normal)
     )
-    length = left / math.cos(angle - normal)
+    length = remaining / math.cos(angle - normal)
     if not 5.0 < length < 38.0:
         return None
     end = pose.x + length * math.cos(angle), pose.y + length * math.sin(angle)

@@ -9,8 +9,8 @@ import numpy as np
 
 from pvn.corpus.meadow.guide_lines import FENCES, SWEEPS
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
-from pvn.corpus.meadow.scene import CELL, MAX_GAP, MIN_GAP, Points, Scene
-from pvn.geometry import wrap_radians
+from pvn.corpus.meadow.scene import CELL, MAX_GAP, MIN_GAP, Scene
+from pvn.geometry import Points, wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}

@@ -19,10 +19,10 @@ from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
 from pvn.corpus.meadow.guide_lines import FENCES, Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
-from pvn.corpus.meadow.scene import Points, Scene, shore_distance
+from pvn.corpus.meadow.scene import Scene, shore_distance
 from pvn.corpus.meadow.tours import PlannedFlight
 from pvn.corpus.vocabulary import merge_typos, tokenise
-from pvn.geometry import wrap_radians
+from pvn.geometry import Points, wrap_radians
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import FIELD_SIZE
 
@@ -121,7 +121,7 @@ class _Speaker:
     ) -> None:
         self.lexicon, self.author, self.scene, self.pose = lexicon, author, scene, Pose(*flight.start)
         self.generator, self.meant = generator, flight.meant
-        # A phrase that goes on with "it" or "is" needs a singular.
+        # A phrase that continues with "it" or "is" needs a singular.
         self.is_singular = bool(_SINGULAR.search(template))
         self.classes = [LANDMARK_NAMES.index(mark.name) for mark in scene.layout.landmarks]
 
@@ -189,8 +189,8 @@ class _Speaker:
         marks = [mark, *rivals]
         for colour, angle in FENCES.items():
             ahead = np.array([math.cos(angle), math.sin(angle)])
-            left = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
-            if left[0] < 7.0 and (left[1:] > left[0] + 2 * CLEAR_DIFFERENCE).all():
+            fence = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
+            if fence[0] < 7.0 and (fence[1:] > fence[0] + 2 * CLEAR_DIFFERENCE).all():
                 ways.append(f"the {name} {self.pick(_AT_WORDS)} the {colour} fence")
         if self.scene.lake is not None:
             places = self.scene.centres[marks].tolist()
@@ -244,7 +244,7 @@ def refer_to_all(
 ) -> tuple[dict[str, str], bool]:
     """Texts for the slots A, B, C, F and W of a phrase for a flight, and whether one of them is ambiguous."""
     speaker = _Speaker(lexicon, author, template, scene, flight, generator)
-    # "Pass the tree on the left on your left" helps nobody: only a destination is told by its side or distance.
+    # "Pass the tree on the left on your left" helps nobody: only a destination is identified by its side or distance.
     first = flight.manoeuvres[0]
     may_point = first.kind in ("goto", "toward") and not first.detail
     references = [speaker.refer(mark, may_point and place == 0) for place, mark in enumerate(flight.meant)]

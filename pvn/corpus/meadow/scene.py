@@ -9,19 +9,18 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pvn.geometry import wrap_radians
+from pvn.geometry import Points, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.shapes import solid_extent
 
-Points = npt.NDArray[np.float64]
 CELL = FIELD_SIZE / LAKE_CELLS
 EDGE = 1.5
 """Distance that paths keep from the fences, metres."""
 CLEARANCE = 0.4
 """Distance that paths keep from landmarks' solids, metres."""
 MIN_GAP, MAX_GAP = 7.0, 20.0
-"""Distance of two landmarks that a drone can be said to fly between, metres."""
+"""Distance between two landmarks that a drone can fly between, metres."""
 SHORE_ANGLES = 72
 
 

@@ -1,4 +1,4 @@
-"""Sentences: phrases with references filled in, now and then with a slip of the fingers."""
+"""Sentences: phrases with references filled in, occasionally with a slip: a typing error or a missing article."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fill_slots(template: str, references: dict[str, str], noise: float, generato
     if generator.random() < noise:
         parts = _slip(parts, generator)
     sentence = "".join(text for text, _ in parts)
-    # An author who writes capitals starts this sentence with a capital, too.
+    # If the author uses capitals, a sentence that begins with a reference starts with one, too.
     is_proper = any(
         character.isupper() for character in template.replace("{", "").translate({ord(s): None for s in "ABCFW}"})
     )

@@ -23,7 +23,7 @@ WANDER_LENGTH = 4.0
 DETOUR_CLEARANCE = 1.2
 """Detours keep this far from a landmark's solids, metres."""
 MAX_DETOURS = 6
-"""Landmarks at most that one line is led around."""
+"""Most landmarks that one line is led around."""
 
 
 @numba.njit(cache=True)

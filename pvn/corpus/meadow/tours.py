@@ -14,9 +14,9 @@ from pvn.corpus.meadow import guide_lines
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
-from pvn.corpus.meadow.scene import Points, Scene, in_sight, is_clear
+from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, steer_along, wander
-from pvn.geometry import wrap_radians
+from pvn.geometry import Points, wrap_radians
 from pvn.world.layout import FIELD_SIZE
 
 STRIDES_PER_POINT = 4
@@ -28,7 +28,7 @@ NEARLY_IN_VIEW = math.radians(60)
 OUT_OF_VIEW_SHARE = 0.1
 """Share of flights that may begin with something slightly out of view, as people's do."""
 AHEAD_OR_ASIDE = math.radians(90)
-"""For later manoeuvres of a list: the drone turns towards what is meant without being told to."""
+"""For later manoeuvres of a list: the drone turns towards the landmark without an explicit instruction."""
 MAX_TURN_IN_FLIGHT = math.radians(60)
 """A person who has to turn by more than this turns on the spot before flying on."""
 MAX_MENTION_DISTANCE = 20.0
