@@ -98,7 +98,9 @@ class Evaluate:
             raise ValueError(
                 f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
             )
-        pilots = make_pilots(self.agent, training=training, runs=self.runs, changes=changes, device=self.device)
+        pilots = make_pilots(
+            self.agent, segments, training=training, runs=self.runs, changes=changes, device=self.device
+        )
         for pilot in pilots if self.bound else ():
             predicting_agent(pilot)
         evaluated, bounds = [], []

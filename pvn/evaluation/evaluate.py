@@ -88,13 +88,14 @@ def _as_list(agents: AgentLike | Sequence[AgentLike]) -> list[AgentLike]:
 
 def make_pilots(
     agents: AgentLike | Sequence[AgentLike],
+    segments: Sequence[Segment] = (),
     *,
     training: Sequence[Segment] = (),
     runs: Path | str | None = None,
     changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> list[Pilot]:
-    """A pilot for each agent, all with different names. See `evaluate`."""
+    """A pilot for each agent, all with different names, each of which knows the words of the segments. See `evaluate`."""
     pilots = []
     for agent in _as_list(agents):
         if isinstance(agent, str | Path):
@@ -106,6 +107,8 @@ def make_pilots(
             pilot = replace(change_flights(pilot, changes), name=pilot.name + _changes_suffix(changes))
         pilots.append(pilot)
     check_different(pilots)
+    for pilot in pilots:
+        check_words(pilot, segments)
     return pilots
 
 
@@ -124,7 +127,6 @@ def evaluate_pilot(
     there are not flown again) and summary (.json); None keeps nothing on disk. watch: called with the
     number of flights that are done.
     """
-    check_words(pilot, segments)
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
@@ -165,7 +167,7 @@ def evaluate(
     watch: called as flights are done.
     """
     segments, training = read_split(corpus, split, limit, needs_training=AVERAGE in _as_list(agents))
-    pilots = make_pilots(agents, training=training, runs=runs, changes=changes, device=device)
+    pilots = make_pilots(agents, segments, training=training, runs=runs, changes=changes, device=device)
     summaries = []
     for pilot in pilots:
         stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments))

@@ -59,7 +59,7 @@ def test_an_agent_that_was_trained_again_flies_again(run):
 
 @pytest.mark.slow
 def test_the_smoke_reproduction_makes_the_whole_table(printed):
-    text = printed("pvn reproduce --out made --preset smoke --size 60 --limit 2 --device cpu")
+    text = printed("pvn reproduce --out made --preset smoke --size 600 --limit 2 --device cpu")
     assert all(f"train {name}: starts" in text for name in TRAINED) and "evaluate predictions: starts" in text
     report = Path("made/report.md").read_text()
     assert all(f"| {name} | dev | 2 |" in report for name in SYSTEMS)

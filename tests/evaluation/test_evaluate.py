@@ -1,10 +1,12 @@
 """Evaluation from Python: who may fly over what, and what is kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pvn
+from pvn.corpus.segments import Corpus
 from pvn.evaluation.evaluate import evaluate, make_pilots
 from pvn.evaluation.pilots import load_pilot
 from pvn.learning.agent import shipped_weights
@@ -85,3 +87,12 @@ def test_it_is_public():
 def test_what_cannot_be_flown_is_refused(options, message, meadow):
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         evaluate(**{"agents": "stop", "corpus": meadow} | options)
+
+
+def test_an_agent_that_does_not_know_the_words_is_refused_before_anyone_flies(meadow, tmp_path):
+    segment = meadow["dev"][0]
+    task = replace(segment.task, instruction="zyzzyva qwertz blorb")
+    strange = Corpus("strange", {"dev": (replace(segment, demonstration=replace(segment.demonstration, task=task)),)})
+    with pytest.raises(ValueError, match="pvn: does not know 100% of the corpus's words"):
+        evaluate(["stop", "pvn"], strange, out=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
