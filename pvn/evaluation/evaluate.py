@@ -95,7 +95,7 @@ def make_pilots(
     changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> list[Pilot]:
-    """A pilot for each agent, all with different names, each of which knows the words of the segments. See `evaluate`."""
+    """A pilot for each agent, with different names, each of which knows the words of the segments. See `evaluate`."""
     pilots = []
     for agent in _as_list(agents):
         if isinstance(agent, str | Path):
