@@ -1,1 +1,1 @@
-"""Programs with a page to look at: the demo."""
+"""Interactive programs: the demo in the browser."""

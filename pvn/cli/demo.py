@@ -23,7 +23,7 @@ class Demo:
     corpus: Path | None = None
     """A corpus whose segments can be flown."""
     runs: Path | None = None
-    """Folder of training runs whose agents (pvn/agent.safetensors, gsmn/...) fly instead of the package's."""
+    """Folder of training runs whose agents (pvn/agent.safetensors, gsmn/...) fly instead of the shipped ones."""
     device: Device = "cpu"
     """Where to simulate."""
 

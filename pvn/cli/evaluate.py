@@ -51,7 +51,7 @@ class Evaluate:
     device: Device = "cpu"
     """Where to fly."""
     runs: Path | None = None
-    """Folder of training runs, one for each system, whose agents fly instead of the package's."""
+    """Folder of training runs, one for each system, whose agents fly instead of the shipped ones."""
     out: Path = Path("results")
     """Folder for flights and results; flights that are already there are not flown again."""
     bound: bool = False

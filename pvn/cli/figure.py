@@ -42,7 +42,7 @@ class FigureFlights:
     agent: AgentName = DEFAULT_AGENT
     """Who flies: a system's name, or the file of an agent you trained."""
     runs: Path | None = None
-    """Folder of training runs whose agents fly instead of the package's."""
+    """Folder of training runs whose agents fly instead of the shipped ones."""
     device: Device = "cpu"
     """Where to simulate."""
 

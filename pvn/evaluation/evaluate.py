@@ -95,7 +95,7 @@ def make_pilots(
     changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> list[Pilot]:
-    """A pilot for each agent, all with different names, that knows the words of the segments. See `evaluate`."""
+    """A pilot for each agent, with different names, each of which knows the words of the segments. See `evaluate`."""
     pilots = []
     for agent in _as_list(agents):
         if isinstance(agent, str | Path):
@@ -163,7 +163,7 @@ def evaluate(
     agents: one or several names of systems ("pvn", "oracle"), paths of .safetensors files, loaded agents, or pilots.
     corpus: a corpus, or its folder. limit: fly only the first `limit` segments. out: a folder for flights and
     summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of training runs
-    whose agents fly instead of the package's. changes: how flights differ from those the agents were trained for.
+    whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were trained for.
     watch: called as flights are done.
     """
     segments, training = read_split(corpus, split, limit, needs_training=AVERAGE in _as_list(agents))

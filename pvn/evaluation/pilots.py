@@ -123,7 +123,7 @@ def load_pilot(
 ) -> Pilot:
     """The pilot of a system, or of an agent's file (.safetensors), which is named after its folder.
 
-    runs: a folder of training runs whose agents fly in place of the package's. training: segments whose
+    runs: a folder of training runs whose agents fly instead of the shipped ones. training: segments whose
     mean the average pilot flies. changes: to its flights, in addition to those of the system.
     """
     if name.endswith(".safetensors"):

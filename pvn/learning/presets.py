@@ -19,7 +19,7 @@ from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe, Stage, train_pvn
 from pvn.model.agent import LearnedAgent
-from pvn.systems import System, find_system
+from pvn.systems import DEFAULT_AGENT, System, find_system
 
 Preset = Literal["paper", "smoke"]
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
@@ -114,7 +114,7 @@ def train(
     corpus: Corpus | Path | str,
     out: Path | str,
     *,
-    agent: str = "pvn",
+    agent: str = DEFAULT_AGENT,
     preset: Preset = "paper",
     changes: Mapping[str, Any] | None = None,
     seed: int = 0,

@@ -123,9 +123,7 @@ class ChaplotModel(InstructedModel):
         step = step.clamp(max=longest - 1)
         seen = self.attend(frames.image, self.gate_channels(tokens)[flight])
         side_by_side = seen.new_zeros((num_flights, longest, seen.shape[-1])).index_put((flight, step), seen)
-        states, _ = self.lstm(
-            side_by_side
-        )  # (B, longest, hidden); padding comes after a flight's end and cannot change it
+        states, _ = self.lstm(side_by_side)  # (B, longest, hidden); padding comes last and cannot change a flight
         return Decision(self.decide(states[flight, step], step))
 
 

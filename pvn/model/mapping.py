@@ -46,7 +46,7 @@ class Frames:
     pose_world: Tensor
     """Poses (K, 6), field frame, from which they were taken."""
     origin: Tensor
-    """Poses (B, 3), x, y, yaw, in whose frames the flights' maps are: the start poses."""
+    """Start poses (B, 3), x, y, yaw, field frame; the flights' maps are in their frames."""
     first_frame: Tensor
     """(B + 1,) int64."""
     row: Tensor

@@ -42,7 +42,7 @@ class Block(nn.Module):
     """Two convolutions, each after a norm and before a leaky rectifier, beside a shortcut."""
 
     def __init__(self, stride: int | None, channels: int = CHANNELS) -> None:
-        """stride: of the second convolution; the shortcut is then an average pooling, and with None it is the input."""
+        """stride: of the second convolution; the shortcut is then average pooling. None: 1, and the input itself."""
         super().__init__()
         self.stride = stride
         self.first = nn.Conv2d(channels, channels, 3, padding=1)

@@ -37,7 +37,7 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
     radii = folder / "success_by_radius.png"
     draw_success_by_radius(radii, summaries, names)
     caption = (
-        "The share of flights that stopped within so many metres of the goal; bands, drawn where there are few "
+        "The share of flights that stopped within a given distance of the goal; bands, drawn if there are few "
         "systems, are 95% intervals."
     )
     found = [Illustration("Success by radius", radii, caption)]

@@ -186,8 +186,8 @@ def write_report(
     lines = [
         "# Results beside the paper's",
         "",
-        f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, which has other texts, so "
-        "the order of the systems can be compared, and the numbers only roughly. SR is the share of flights that "
+        f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, whose texts differ, so "
+        "the order of the systems can be compared, but the numbers only roughly. SR is the share of flights that "
         "stopped on their own within 5 m of the goal; mean and median are the metres between stop and goal. 95% "
         "intervals, over fields, are in brackets.",
         "",
@@ -209,7 +209,7 @@ def write_report(
         "",
         *_by_group(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
         *pictures,
-        "## How these came about",
+        "## How these results were obtained",
         "",
         *_provenance(provenance),
     ]  # fmt: skip

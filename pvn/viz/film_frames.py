@@ -282,7 +282,7 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
     """How the flight ended, over the lower edge of the field."""
     words, colour = record.outcome, palette.FILM_TEXT
     if record.is_success is not None:
-        # In words, too, for those who do not see the colour.
+        # Also in words, for those who do not see the colour.
         words = ("success: " if record.is_success else "failure: ") + words
         colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
     draw, font = ImageDraw.Draw(image), _font(17, True)

@@ -249,9 +249,9 @@ def write_recording(record: FlightRecord, path: Path) -> None:
     import rerun.blueprint as rrb
 
     # The flight itself decides the id: the same flight is the same recording, and no other flight has its id.
-    mark = hashlib.sha256(f"{record.pilot} {record.task.instruction}".encode())
-    mark.update(record.flown_world.tobytes())
-    stream = rr.RecordingStream("pvn", recording_id=mark.hexdigest()[:16], send_properties=False)
+    identity = hashlib.sha256(f"{record.pilot} {record.task.instruction}".encode())
+    identity.update(record.flown_world.tobytes())
+    stream = rr.RecordingStream("pvn", recording_id=identity.hexdigest()[:16], send_properties=False)
     stream.set_log_time_enabled(False)
     stream.set_log_tick_enabled(False)
     first = record.moments[0]

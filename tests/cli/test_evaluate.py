@@ -38,12 +38,12 @@ def test_agents_are_compared_with_intervals_and_an_interrupted_evaluation_resume
     # The file of flights, truncated as if the run had been killed after some of them, is completed, bit for bit.
     path = Path("results/average_dev_9.safetensors")
     whole = path.read_bytes()
-    flights, mark = read_flights(path)
+    flights, fingerprint = read_flights(path)
     steps = int(flights.num_steps[:3].sum())
     part = Flights(
         flights.pose_world[: steps + 3], flights.action[:steps], flights.num_steps[:3], flights.has_stopped[:3]
     )
-    write_tensors(path, {**vars(part), "fingerprint": mark})
+    write_tensors(path, {**vars(part), "fingerprint": fingerprint})
     assert printed(command) == first and path.read_bytes() == whole
     assert "oracle" in printed(command.removesuffix(" --json")), "as tables, too"
 

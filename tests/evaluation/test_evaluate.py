@@ -55,19 +55,19 @@ def test_the_mark_of_a_loaded_agent_changes_with_its_weights(shipped_pvn):
 
     (before,) = make_pilots(shipped_pvn)
     other = copy.deepcopy(shipped_pvn)
-    assert make_pilots(other)[0].mark == before.mark
+    assert make_pilots(other)[0].fingerprint == before.fingerprint
     with torch.no_grad():
         next(iter(other.networks["execution"].parameters())).add_(1e-3)
-    assert make_pilots(other)[0].mark != before.mark
+    assert make_pilots(other)[0].fingerprint != before.fingerprint
 
 
-def test_changed_flights_are_told_by_name_and_mark(shipped_pvn):
+def test_changed_flights_are_told_by_name_and_fingerprint(shipped_pvn):
     plain, changed, slow = (
         make_pilots("pvn", changes=changes)[0]
         for changes in (FlightChanges(), FlightChanges(altitude=2.5, yaw_factor=2), FlightChanges(plan_every=12))
     )
     assert [pilot.name for pilot in (plain, changed, slow)] == ["pvn", "pvn_altitude2.5_yaw2", "pvn_plan12"]
-    assert len({pilot.mark for pilot in (plain, changed, slow)}) == 3
+    assert len({pilot.fingerprint for pilot in (plain, changed, slow)}) == 3
     assert changed.config.altitude == 2.5 and slow.agent.plan_every == 12
 
 

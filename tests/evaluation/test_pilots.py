@@ -47,7 +47,7 @@ def test_changed_flights_are_changed_and_keep_the_weights():
     assert half.config.altitude == plain.config.altitude / 2
     assert fast.config.max_yaw_rate == fast.policy.simulator.max_yaw_rate == 2 * plain.config.max_yaw_rate
     assert isinstance(pilots["pvn-ideal-act"].policy, IdealAct)
-    assert len({pilot.mark for pilot in pilots.values()}) == 4
+    assert len({pilot.fingerprint for pilot in pilots.values()}) == 4
     weights = [next(agent.visitation.parameters()) for agent in (plain.agent, half.agent, fast.agent)]
     assert all(torch.equal(weights[0], others) for others in weights[1:])
 
@@ -142,18 +142,18 @@ def test_a_folder_without_runs_is_refused_and_one_with_others_leaves_the_rest_to
         load_pilot("gsmn", runs=tmp_path / "nowhere")
     assert load_pilot("oracle", runs=run).name == "oracle", "which needs none"
     run.rename(tmp_path / "gsmn")
-    assert load_pilot("gsmn", runs=tmp_path).mark == load_pilot("gsmn").mark
-    assert load_pilot("pvn", runs=tmp_path).mark == load_pilot("pvn").mark
+    assert load_pilot("gsmn", runs=tmp_path).fingerprint == load_pilot("gsmn").fingerprint
+    assert load_pilot("pvn", runs=tmp_path).fingerprint == load_pilot("pvn").fingerprint
 
 
-def test_the_same_weights_trained_again_have_the_same_mark_and_others_have_not(tmp_path):
+def test_the_same_weights_trained_again_have_the_same_fingerprint_and_others_have_not(tmp_path):
     path = copy_shipped("pvn", tmp_path)
-    marks = [load_pilot(str(path)).mark]
+    fingerprints = [load_pilot(str(path)).fingerprint]
     for change in ({"origin": {"stage2_s": 1.0}}, {"plan_every": 3}):
         content = json.loads(path.with_suffix(".json").read_text()) | change
         path.with_suffix(".json").write_text(json.dumps(content))
-        marks.append(load_pilot(str(path)).mark)
-    assert marks[0] == marks[1] != marks[2]
+        fingerprints.append(load_pilot(str(path)).fingerprint)
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
 def test_the_bound_is_for_pilots_that_fly_by_predictions():

@@ -191,7 +191,7 @@ class Page:
         self._camera.on_update(lambda _: self.field_view.show_camera(self._camera.value))
         self._names.on_update(lambda _: self.field_view.show_names(self._names.value))
 
-        # The page itself changes these, too, during flights and with the setup; only changes by the visitor count.
+        # The page also changes these itself, during flights and with the setup; only the visitor's changes count.
         def by_visitor(act: Callable[[], None]) -> Callable[[viser.GuiEvent[Any]], None]:
             return lambda event: act() if event.client is not None else None
 

@@ -132,7 +132,7 @@ class FieldView3D:
                 "/ground", ground, across, across, format="jpeg", jpeg_quality=85,
                 cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
             )  # fmt: skip
-            for handle in self._landmarks:  # this removes their names, too
+            for handle in self._landmarks:  # this also removes their names
                 handle.remove()
             self._landmarks, self._labels = [], []
             for index, landmark in enumerate(layout.landmarks):

@@ -43,7 +43,7 @@ class DemoConfig:
     corpus: Path | None = None
     """A corpus whose segments can be flown."""
     runs: Path | None = None
-    """A folder of training runs, whose agents fly in place of the package's."""
+    """A folder of training runs, whose agents fly instead of the shipped ones."""
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class LocalServer(viser.ViserServer):
 
 
 def offered_pilots() -> list[str]:
-    """Names of the pilots that can be chosen: agents whose weights ship with the package, and the oracle."""
+    """Names of the pilots that can be chosen: the shipped agents, and the oracle."""
     # The table of systems goes from weak to strong; the menu begins with the strongest.
     return [*reversed(shipped_names()), "oracle"]
 
@@ -95,7 +95,7 @@ def _first_field(field: int | Path) -> FieldChoice:
 
 
 def _agent_files(runs: Path | None) -> dict[str, Path]:
-    """Weights of the agents that fly in place of the package's, by pilot."""
+    """Weights of the agents that fly instead of the shipped ones, by pilot."""
     files = {} if runs is None else {name: runs / name / AGENT_FILE for name in offered_pilots()}
     return {name: path for name, path in files.items() if path.exists()}
 

@@ -57,7 +57,7 @@ class SharedState:
     corpus_folder: str = ""
     device: str = "cpu"
     agent_files: Mapping[str, Path] = field(default_factory=dict)
-    """Weights of the pilots that are not the package's, for the command that repeats a flight."""
+    """Weights of the pilots that are not shipped, for the command that repeats a flight."""
     drawing: threading.Lock = field(default_factory=threading.Lock)
     """Held while a file is written: figures are drawn one at a time."""
 

@@ -1,8 +1,8 @@
 """The line along which to fly each manoeuvre from where the drone is, if the manoeuvre makes sense there.
 
 Every function takes the scene, the drone's pose and what the manoeuvre needs, and returns guide points (G, 2), field
-frame, metres, or None if it does not. The manoeuvres are defined in docs/corpus.md; `manoeuvre_checks` checks
-that what is flown fits its definition.
+frame, metres, or None if the manoeuvre makes no sense. docs/corpus.md defines the manoeuvres; `manoeuvre_checks` checks
+that what is flown fits the definition.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ EDGE = 1.5
 CLEARANCE = 0.4
 """Distance that paths keep from landmarks' solids, metres."""
 MIN_GAP, MAX_GAP = 7.0, 20.0
-"""Distance between two landmarks that a drone can fly between, metres."""
+"""Smallest and largest distance between two landmarks that a drone may be told to fly between, metres."""
 SHORE_ANGLES = 72
 
 
