@@ -36,6 +36,8 @@ from viser.transforms import SO3  # noqa: E402
 
 from pvn.app.demo.server import DemoConfig, DemoServer  # noqa: E402
 
+SCALE = 0.5
+"""Pixels that are drawn for each pixel of the page, across and down: a renderer in software has to save work."""
 SCRIPT_LIMIT_S = 120.0
 """A page that is being drawn in software on a busy machine may take most of a minute to answer."""
 HEARD_S = 3.0
@@ -59,7 +61,7 @@ class Guest:
         options.binary_location = CHROMIUM
         for flag in (
             "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
-            "--disable-dev-shm-usage", "--window-size=1000,600",
+            "--disable-dev-shm-usage", "--window-size=1000,600", f"--force-device-scale-factor={SCALE}",
         ):  # fmt: skip
             options.add_argument(flag)
         self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
@@ -140,9 +142,10 @@ class Guest:
         self.wait_until(press_towards_the_step, lambda: f"step {step} on the slider, now at {position()}")
 
     def picture(self):
-        """A screenshot (H, W, 3)."""
+        """A screenshot (H, W, 3), in the pixels of the page."""
         content = self.patiently(self.driver.get_screenshot_as_png)
-        return np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+        picture = Image.open(io.BytesIO(content)).convert("RGB")
+        return np.asarray(picture.resize((round(picture.width / SCALE), round(picture.height / SCALE)))).astype(int)
 
 
 @pytest.fixture
