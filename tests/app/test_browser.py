@@ -61,6 +61,7 @@ class Guest:
         options.binary_location = CHROMIUM
         for flag in (
             "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+            "--disable-gpu-rasterization", "--disable-gpu-compositing",  # half the work where there is no GPU
             "--disable-dev-shm-usage", "--window-size=1000,600", f"--force-device-scale-factor={SCALE}",
         ):  # fmt: skip
             options.add_argument(flag)
