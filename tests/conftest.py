@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts():
+    """Programs that are started here can be interrupted, even if the suite runs in a background that ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -23,7 +23,11 @@ def started(command):
             yield process, next(line for line in process.stdout if ":" in line)
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait()
+            try:
+                process.wait(timeout=120)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 @pytest.mark.long
