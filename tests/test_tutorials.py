@@ -39,6 +39,7 @@ def test_there_is_a_page_for_each_thing_to_bring():
     assert [page.stem for page in PAGES] == ["gymnasium", "own_data", "own_field", "own_phrases"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_tutorial_runs_from_top_to_bottom_and_prints_what_it_says(page, tmp_path, monkeypatch):
     if "stable_baselines3" in page.read_text():

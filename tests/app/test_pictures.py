@@ -5,6 +5,7 @@ import struct
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from matplotlib.colors import to_rgb
 
 from pvn.app.demo.gltf import to_glb
@@ -26,6 +27,7 @@ def test_a_gltf_file_describes_its_mesh():
     assert counts == [len(mesh.vertices)] * 3 + [mesh.triangles.size]
 
 
+@pytest.mark.long
 def test_the_ground_has_shadows_but_no_landmarks(field):
     layout = field.segments[0].task.layout
     bare, shaded = ground_picture(Layout((), layout.lake)).astype(int), ground_picture(layout).astype(int)

@@ -39,6 +39,7 @@ def test_the_shipped_agents_and_the_oracle_can_be_chosen_the_strongest_first():
     assert offered_pilots() == ["pvn", "gsmn", "chaplot", "oracle"]
 
 
+@pytest.mark.long
 def test_the_menus_show_who_flies_what_and_are_disabled_during_a_flight(page, field):
     for index, pilot in ((1, "gsmn"), (2, "oracle"), (0, "pvn")):
         page.show_setup(segment_setup(field, index, pilot))

@@ -43,6 +43,7 @@ def test_what_no_pilot_can_fly_is_refused_with_advice(visit, pilot, text, messag
     assert visitor.session.state == "choosing" and not visitor.page.steps
 
 
+@pytest.mark.long
 def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
     visitor = visit()
     page = visitor.page
@@ -95,6 +96,7 @@ def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
     assert visitor.page.setup.demonstrated is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pilot", ["gsmn", "chaplot", "oracle"])
 def test_other_pilots_fly_without_predictions(visit, pilot):
     visitor = visit()
@@ -105,6 +107,7 @@ def test_other_pilots_fly_without_predictions(visit, pilot):
     assert f"--agent {pilot}" in visitor.page.commands[-1]
 
 
+@pytest.mark.long
 def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
     visitor = visit(CRAWL)
     session, page = visitor.session, visitor.page
@@ -238,6 +241,7 @@ def test_two_visitors_have_their_own_flights(visit, shared, field):
         assert visitor.session.setup.instruction == task.instruction
 
 
+@pytest.mark.long
 def test_a_visitor_who_leaves_frees_everything(visit, wait_until):
     visitor = visit(CRAWL)
     visitor.take_off()
@@ -250,6 +254,7 @@ def test_a_visitor_who_leaves_frees_everything(visit, wait_until):
     assert len(page.steps) == num_steps and page.state == "flying", "nothing more is shown"
 
 
+@pytest.mark.long
 def test_a_flight_can_be_replayed_and_saved_as_a_picture(visit, wait_until):
     visitor = visit()
     session, page = visitor.session, visitor.page
@@ -267,6 +272,7 @@ def test_a_flight_can_be_replayed_and_saved_as_a_picture(visit, wait_until):
     assert page.files["flight.png"].startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("suffix", "package", "magic"), [(".mp4", "imageio_ffmpeg", b"ftyp"), (".rrd", "rerun", b"RRF")]
 )

@@ -71,6 +71,7 @@ class SharpTurns:
         return torch.tensor([[3.0, 1.0 if memory % 6 < 4 else -1.0, 0.0]]), memory + 1
 
 
+@pytest.mark.long
 def test_sharp_turns_are_flown_over_airsim_as_they_are_natively(fly_over_server, task):
     (log,) = fly_over_server([task], SharpTurns(), 12)
     native = fly(simulator_for([task]), [task], SharpTurns(), horizon=12)
@@ -111,6 +112,7 @@ class GentleTurn:
         return torch.tensor([[2.0, 0.3, float(is_last)]]), memory + 1
 
 
+@pytest.mark.long
 def test_in_real_time_it_flies_stops_and_hovers(serve, layout, recorded_calls):
     with serve(speed=2.0) as served, AirSimField(port=served.port, layout=layout) as field:
         start = field.take_off()
@@ -306,6 +308,7 @@ def test_a_climb_may_outlast_the_time_out_of_answers(serve, layout, monkeypatch)
             assert "timed out" in str(answers[0].error)
 
 
+@pytest.mark.long
 def test_connections_are_closed_for_good(serve, layout, wait_until):
     session = pytest.importorskip("msgpackrpc").Client
 

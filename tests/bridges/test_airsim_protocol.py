@@ -169,6 +169,7 @@ def test_clients_beyond_the_limit_are_refused_until_others_leave(serve, wait_unt
             ping(late, 1)
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(patient_port):
     with connect(patient_port) as deaf, connect(patient_port) as other:
         deaf.settimeout(1.0)

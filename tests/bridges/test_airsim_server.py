@@ -377,6 +377,7 @@ def test_reset_restores_the_initial_state(client):
     assert client.getMultirotorState().landed_state == 0
 
 
+@pytest.mark.long
 def test_a_users_script_runs_from_start_to_finish(served):
     script = Path(__file__).parent / "airsim_script.py"
     command = [sys.executable, str(script), str(served.port)]

@@ -72,6 +72,7 @@ def test_words_are_aligned_with_landmarks(corpus, printed):
     assert json.loads(printed("pvn corpus alignments corpus --json"))
 
 
+@pytest.mark.long
 def test_an_import_says_what_was_not_used_and_why(lani, printed):
     text = printed("pvn corpus import-lani LANI --out lani")
     assert "not used: " in text and "environment 13" in text and "random_config_13.json" in text

@@ -55,6 +55,7 @@ def test_flights_of_another_agent_are_not_taken_for_its_own(corpus, run, refused
     assert "flights of another agent" in message
 
 
+@pytest.mark.long
 def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed):
     plain = json.loads(printed("pvn evaluate --corpus two --limit 1 --json"))
     changed = json.loads(

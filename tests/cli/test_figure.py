@@ -36,6 +36,7 @@ def test_maps_of_one_flight_are_drawn(printed):
     assert f"“{sample_paragraph(3)[1].task.instruction}”" in text and is_drawn("maps")
 
 
+@pytest.mark.long
 def test_a_gallery_says_how_many_reached_their_goals(printed):
     text = printed("pvn figure gallery --field 3 --count 2 --agent oracle --device cpu --out oracle.pdf")
     assert "oracle: 2 of 2 reached their goals" in text and is_drawn("oracle")
@@ -55,12 +56,14 @@ def test_more_flights_than_a_tour_has_come_from_the_next_fields(printed):
     assert "of 7 reached their goals" in text
 
 
+@pytest.mark.long
 def test_your_own_words_are_flown_from_one_start_and_have_no_goal(printed):
     text = printed("pvn figure gallery 'turn left' 'go to the zyzzyva' --field 3 --out said")
     assert "reached" not in text and "pvn does not know these words and ignores them: zyzzyva" in text
     assert is_drawn("said")
 
 
+@pytest.mark.long
 def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(training_folder, printed):
     name = read_corpus(training_folder)["train"][0].id
     text = printed(f"pvn figure gallery --corpus {training_folder} --segment {name} --agent oracle --out named")

@@ -32,11 +32,13 @@ def own_field():
     write_layout(sample_paragraph(3)[0].task.layout, Path("own.json"))
 
 
+@pytest.mark.long
 def test_one_flight_is_drawn(printed):
     text = printed(f"pvn fly --field {FIELD} --segment 1 --agent oracle --quality fast --out out")
     assert f"picture: out/field{FIELD}_1.png" in text and imread(f"out/field{FIELD}_1.png").shape[0] > 500
 
 
+@pytest.mark.long
 def test_all_five_of_a_field_are_flown(undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --agent stop --out out")
     segments = sample_paragraph(FIELD)
@@ -46,6 +48,7 @@ def test_all_five_of_a_field_are_flown(undrawn, printed):
     assert all(f"picture: out/{name}" in text for name in pictures("out"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["pvn", "gsmn", "chaplot", "oracle", "average", "pvn-ideal-act", "pvn-half-height"])
 def test_every_agent_of_the_package_flies(agent, undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --segment 2 --agent {agent} --quality fast")
@@ -96,6 +99,7 @@ def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, p
     assert rows(text) == [("1", "go to the well")]
 
 
+@pytest.mark.long
 def test_an_agents_own_file_flies_under_the_name_of_its_folder(undrawn, printed, refused):
     Path("mine").mkdir()
     for suffix in (".json", ".safetensors"):
@@ -125,6 +129,7 @@ def test_what_is_not_installed_is_said_in_one_line_and_the_rest_is_written(bare,
     assert pictures("saved") == ["field3_2.png"]
 
 
+@pytest.mark.long
 def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
     segment = read_corpus(corpus)["dev"][0].id
     for options in (f"--corpus corpus --segment {segment} --agent oracle", "--field 3 --segment 1 2 --agent average"):

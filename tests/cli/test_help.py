@@ -19,6 +19,7 @@ TESTS = Path(__file__).parent.parent
 HEAVY = ("torch", "numba", "matplotlib", "rich", "pvn.simulator", "pvn.model")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["--help", "fly --help", "evaluate --help", "figure gallery --help", "--version"])
 def test_help_imports_nothing_heavy(command):
     program = (
@@ -138,6 +139,7 @@ def test_every_option_is_used_by_some_test():
             assert re.search(rf"{name}\b", text), f"{verb.__name__}: no test uses {name}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -21,6 +21,7 @@ def test_an_exported_field_is_the_same_field(printed):
     assert (imread("a.png") == imread("b.png")).all(), "the same field, the same flight"
 
 
+@pytest.mark.long
 def test_a_flight_is_shown_as_the_ending_says(printed):
     text = printed("pvn show flight --field 3 --segment 2 --agent stop --device cpu --out flight.gif")
     assert sample_paragraph(3)[1].task.instruction in text and "stopped" in text

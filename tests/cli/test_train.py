@@ -49,6 +49,7 @@ def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(help_text):
     assert "--dagger.beta FLOAT" in help_text("pvn train --agent gsmn")
 
 
+@pytest.mark.long
 def test_overrides_reach_the_training_and_are_written_down(tiny, run):
     options = f"--agent pvn-no-goal --preset smoke --seed 3 --stage 2 {STAGE2} --stage2.beta 0.9"
     run(f"pvn train --corpus tiny --out run {options}")

@@ -784,6 +784,7 @@ def written_paragraph(paragraph, rot, is_unity):
 quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.long
 @quick
 @given(paragraphs(), st.floats(-360, 360), st.booleans(), st.sampled_from(sorted(WRITERS)))
 def test_any_paragraph_written_as_lani_does_is_read_back_the_same(tmp_path, paragraph, rot, is_unity, layout):
@@ -828,6 +829,7 @@ def garbled(draw, content, keys):
     return content
 
 
+@pytest.mark.long
 @quick
 @given(garbled(RECORD, KEYS) | ANYTHING, st.sampled_from(sorted(WRITERS)))
 def test_any_garbled_record_is_used_or_reported_and_spoils_no_other(tmp_path, record, layout):
@@ -841,6 +843,7 @@ def test_any_garbled_record_is_used_or_reported_and_spoils_no_other(tmp_path, re
         assert sorted([*map(str, used), *refused]) == [str(place) for place in range(len(record["instructions"]))]
 
 
+@pytest.mark.long
 @quick
 @given(st.data())
 def test_any_garbled_environment_is_used_or_reported(tmp_path, data):

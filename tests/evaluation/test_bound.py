@@ -60,6 +60,7 @@ def test_the_gap_is_below_zero_where_the_flight_was_worth_more():
     assert found.gap[0] == pytest.approx(-0.4) and found.holds[0]
 
 
+@pytest.mark.long
 def test_what_is_visited_is_a_distribution_everywhere_above_zero_even_off_the_map():
     path = torch.tensor([[[0.0, 0.0], [10.0, 0.0], [200.0, 0.0]]])
     found = visited(path, torch.tensor([3]), GRID, 0.6)

@@ -28,6 +28,7 @@ def test_summaries_come_in_the_order_of_the_agents_and_nothing_is_kept(meadow, t
     assert not any(Path().iterdir())
 
 
+@pytest.mark.long
 def test_a_folder_of_a_corpus_and_a_folder_for_results(meadow, tmp_path):
     from pvn.corpus.store import write_corpus
 

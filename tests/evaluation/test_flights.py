@@ -10,6 +10,7 @@ from pvn.evaluation.pilots import load_pilot
 from pvn.learning.checkpoint import write_tensors
 
 
+@pytest.mark.long
 def test_interrupted_flights_are_completed_and_equal_to_the_bit(meadow, tmp_path):
     segments, path, oracle = meadow["train"][:20], tmp_path / "flights.safetensors", load_pilot("oracle")
 

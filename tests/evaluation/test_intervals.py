@@ -28,6 +28,7 @@ def test_intervals_of_rates_hold_the_truth_about_95_times_in_100():
     assert 0.92 < np.mean([estimate.low <= 0.7 <= estimate.high for estimate in estimates]) < 0.98
 
 
+@pytest.mark.long
 def test_flights_of_one_environment_are_not_independent_and_clusters_account_for_it():
     generator = np.random.default_rng(0)
     environments = np.repeat(np.arange(60), 5)
@@ -52,6 +53,7 @@ def test_resampled_means_and_medians_are_those_of_the_drawn_flights():
         assert [found.value, found.low, found.high] == pytest.approx([numpy(values), *expected])
 
 
+@pytest.mark.long
 def test_the_percentile_interval_is_scipys():
     stats = pytest.importorskip("scipy.stats")
     values = np.random.default_rng(2).exponential(size=200)

@@ -205,6 +205,7 @@ def test_warping_agrees_with_the_dtw_package():
         assert warping_cost(flown, demonstrated) == is_near(theirs)
 
 
+@pytest.mark.long
 def test_transport_agrees_with_the_pot_package():
     ot = pytest.importorskip("ot")
     for seed in range(10):
@@ -252,6 +253,7 @@ def test_demonstrated_paths_hit_nothing(meadow):
     assert measure_flights(paths, [True] * len(paths), demonstrations).num_collisions.sum() == 0
 
 
+@pytest.mark.long
 def test_evaluation_does_without_scipy_and_viewers():
     absent = ("scipy", "gymnasium", "tyro", "viser", "rerun", "ot", "dtw")
     program = f"import sys; sys.modules.update(dict.fromkeys({absent})); import pvn.evaluation.summary"

@@ -33,6 +33,7 @@ def copy_shipped(name, folder):
     return folder / "agent.safetensors"
 
 
+@pytest.mark.long
 def test_average_is_the_oracles_average(meadow):
     pilot = average_pilot(meadow["train"])
     assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24

@@ -35,6 +35,7 @@ def test_paths_come_to_the_map_evenly_whatever_their_steps():
     torch.testing.assert_close(path[0, -1], torch.tensor([10.0, 0.0], dtype=torch.float64), atol=1e-5, rtol=0)
 
 
+@pytest.mark.long
 def test_first_and_last_predictions_are_of_the_flight_not_of_its_hovering(flown, shipped_pvn):
     segments, predictions = flown
     tasks = [segment.task for segment in segments]

@@ -77,6 +77,7 @@ def test_an_agent_of_the_old_format_still_loads_and_flies_the_same_to_the_bit(sy
     assert all(torch.equal(*pair) for pair in zip(flown(agent, segments), flown(again, segments), strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", LEARNED)
 def test_agents_fly_the_same_to_the_bit_where_a_landmark_class_was_added(system, segments, a_new_class):
     """A shipped agent, which was trained with 63 classes: none of its numbers refer to a class any more."""

@@ -78,6 +78,7 @@ def test_each_learns_to_do_as_the_oracle_did(system, fresh_agent, imitated, tmp_
         assert after["landmark"] < 0.8 * before["landmark"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_an_interrupted_run_resumes_to_the_bit(system, fresh_agent, imitated, copy_run_at, tmp_path):
     def run(folder, watch=ignore_progress, **options):
@@ -96,6 +97,7 @@ def test_an_interrupted_run_resumes_to_the_bit(system, fresh_agent, imitated, co
     assert all(torch.equal(*pair) for pair in zip(whole.parameters(), again.parameters(), strict=True))
 
 
+@pytest.mark.long
 def test_interrupted_dagger_resumes_to_the_bit_and_remembers_no_more_than_it_should(
     segments, fresh_agent, imitated_fully, copy_run_at, tmp_path
 ):
@@ -133,6 +135,7 @@ def test_every_step_of_a_flight_is_imitated(segments, vocabulary, alignment, fre
         imitate(fresh_agent("chaplot").model, sparse, QUICK, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent_class", [GSMN, Chaplot])
 def test_from_a_corpus_to_an_agent_on_disk(agent_class, meadow, tmp_path):
     recipe = replace(

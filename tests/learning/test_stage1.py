@@ -44,6 +44,7 @@ def test_stage_1_learns_and_an_interrupted_run_resumes_to_the_bit(fresh_model, s
         assert torch.equal(value, again.state_dict()[name]), name
 
 
+@pytest.mark.long
 def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, shown, tmp_path):
     model = fresh_model()
 
@@ -63,6 +64,7 @@ def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, show
     assert min(resumed) == 3 and all(map(math.isfinite, resumed.values()))
 
 
+@pytest.mark.long
 def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, shown, tmp_path):
     reports = []
     config = replace(QUICK, num_epochs=1, measure_every=1)

@@ -21,6 +21,7 @@ def fresh_pilot():
     return ExecutionModel(ExecutionConfig())
 
 
+@pytest.mark.long
 def test_stage_2_learns_to_fly_and_an_interrupted_run_resumes_to_the_bit(meadow, segments, copy_run_at, tmp_path):
     pilot, folder = fresh_pilot(), tmp_path / "whole"
     train_stage2(pilot, segments, CONFIG, folder, watch=copy_run_at(7, folder, tmp_path / "cut"))

@@ -156,6 +156,7 @@ def test_the_first_sight_is_copied_and_later_ones_are_blended_in_by_a_fifth():
     assert is_known.tolist() == [[True, False]] * 3
 
 
+@pytest.mark.long
 def test_feature_j_looks_at_pixel_4_j():
     """The gradient of a feature, over pictures of noise, is centred there."""
     torch.manual_seed(0)

@@ -93,6 +93,7 @@ def test_every_map_goes_through_its_own_filter(dilation):
         assert torch.allclose(filtered, wanted, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
 @torch.no_grad()
 def test_a_whole_flight_at_once_is_the_same_as_step_by_step_alone(system, tasks, fresh, shown):

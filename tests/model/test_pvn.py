@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from pvn.geometry import pose_in_map
@@ -42,6 +43,7 @@ def test_a_flight_of_the_agent_in_a_batch_is_the_flight_alone(agent, flown, task
         assert torch.allclose(memory.output, now.after.output[1:2], atol=1e-4)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_the_agents_maps_are_those_of_its_whole_flight_seen_at_once(agent, flown, tasks, vocabulary):
     """In training a flight is one batch of frames; in flight the map grows by one frame at a time."""
@@ -89,6 +91,7 @@ def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_n
     assert not flown[0].after.output.requires_grad, "nothing is learned in flight"
 
 
+@pytest.mark.long
 def test_an_ideal_second_stage_stops_at_the_most_likely_goal(shipped_pvn, meadow):
     tasks = [segment.task for segment in meadow["dev"]][:6]
     agent = IdealAct(shipped_pvn)

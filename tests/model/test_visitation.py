@@ -67,6 +67,7 @@ def test_parameters_are_as_many_as_in_the_authors_code():
     assert execution == 10_211 == 10_820 - without
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_prediction_is_a_record_of_all_maps_and_two_distributions(model, batch):
     got = model(batch.frames, batch.tokens)
@@ -81,6 +82,7 @@ def test_a_prediction_is_a_record_of_all_maps_and_two_distributions(model, batch
     assert torch.allclose(got.probability.sum((2, 3)), torch.ones(count, 2), atol=1e-4)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_flights_in_a_batch_are_the_flights_alone(model, batch):
     """So neighbours change nothing, nor do the paddings of shorter sentences."""
@@ -114,6 +116,7 @@ def test_a_flight_seen_in_two_parts_is_the_flight_seen_at_once(model, batch):
     assert not begun.value.any() and not begun.is_known.any(), "the memory that is passed in is not written to"
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_cells_are_zero_until_they_are_in_view(model, batch):
     got = model(batch.frames, batch.tokens).maps
@@ -132,6 +135,7 @@ def test_cells_are_zero_until_they_are_in_view(model, batch):
         assert 0.02 < seen_so_far.float().mean() < 0.9
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_turning_the_start_pose_left_turns_the_maps_right(model, batch):
     before = model(batch.frames, batch.tokens).maps
@@ -144,6 +148,7 @@ def test_turning_the_start_pose_left_turns_the_maps_right(model, batch):
     assert not torch.equal(after.is_known, before.is_known)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_flight_moved_and_turned_as_a_whole_makes_the_same_maps(model, batch):
     before = model(batch.frames, batch.tokens).maps
@@ -242,6 +247,7 @@ def has_gradient(parameter):
     return parameter.grad is not None and bool(parameter.grad.abs().max() > 1e-7)
 
 
+@pytest.mark.long
 def test_stage_1_learns_in_every_parameter_and_stage_2_not_at_all_from_its_losses(batch, vocabulary):
     torch.manual_seed(0)
     model, execution = VisitationModel(VisitationConfig(num_words=len(vocabulary))), ExecutionModel(ExecutionConfig())

@@ -198,6 +198,7 @@ def test_a_ten_second_manoeuvre_agrees_with_rotorpy():
     assert worst_tilt < 2
 
 
+@pytest.mark.long
 def test_open_loop_the_same_rotor_commands_give_the_same_flight():
     """No feedback to pull the two together: the commands of our own flight, replayed to RotorPy's motors and body."""
     airframe = Airframe()

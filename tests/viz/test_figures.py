@@ -84,6 +84,7 @@ def test_predictions_have_their_two_colours(drawn):
         assert (np.abs(picture - to_rgb(colour)).max(-1) < 0.12).sum() > 500
 
 
+@pytest.mark.long
 def test_a_gallery_of_two_is_half_as_wide(record, tmp_path):
     draw_gallery(tmp_path / "two", [gallery_flight(record, demonstrated=None)] * 2)
     assert imread(tmp_path / "two.png").shape[1] == pytest.approx(300 * PAGE_INCHES / 2, abs=2)

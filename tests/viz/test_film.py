@@ -37,6 +37,7 @@ def test_a_film_plays_in_real_time_and_holds_its_last_frame(record, tmp_path):
     assert np.abs(shown[-1] - shown[-5]).mean() < 1, "the last frame is held"
 
 
+@pytest.mark.long
 def test_the_same_flight_gives_the_same_film(one_step, tmp_path):
     pytest.importorskip("imageio_ffmpeg")
     for name in ("one.mp4", "two.mp4"):
@@ -44,6 +45,7 @@ def test_the_same_flight_gives_the_same_film(one_step, tmp_path):
     assert (tmp_path / "one.mp4").read_bytes() == (tmp_path / "two.mp4").read_bytes()
 
 
+@pytest.mark.long
 def test_between_steps_only_the_drone_its_trail_and_the_curves_move(one_step):
     frames = list(draw_frames(one_step))
     assert len(frames) == FRAMES_PER_STEP + 1
@@ -59,6 +61,7 @@ def test_a_pilot_without_maps_is_filmed_and_its_maps_stay_dark(mapless_record):
         assert frame[top:bottom, left:right].mean() < 15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".webp", ".gif"])
 def test_films_for_web_pages_are_small_and_loop(one_step, suffix, tmp_path):
     path = tmp_path / f"flight{suffix}"

@@ -64,6 +64,7 @@ def test_a_summary_without_maps_is_shorter_and_the_same_every_time(mapless_recor
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
 def test_a_summary_shows_above_which_probability_the_pilot_stops(record, stop_threshold, monkeypatch):
     drawn = []

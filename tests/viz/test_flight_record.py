@@ -52,6 +52,7 @@ def test_other_pilots_show_what_they_have(name, has_maps, stop_threshold, segmen
         assert moment.maps.probability is None and moment.is_planned
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["pvn", "gsmn", "chaplot"])
 def test_a_pilot_stops_where_its_stop_probability_is_above_its_threshold(name, segment):
     record = fly_and_record(load_pilot(name), segment.task)

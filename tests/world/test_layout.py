@@ -26,6 +26,7 @@ def test_sampled_layouts_follow_lanis_rules(seed):
             assert math.hypot(one.x - other.x, one.y - other.y) >= one.radius + other.radius + 3 - 1e-9
 
 
+@pytest.mark.long
 def test_all_counts_from_6_to_13_occur_and_most_fields_have_a_lake():
     layouts = [sample_layout(seed) for seed in range(80)]
     assert {len(layout.landmarks) for layout in layouts} == set(range(6, 14))

@@ -48,6 +48,7 @@ def test_no_field_is_in_two_splits_and_a_paragraph_is_one_tour(meadow):
             assert after.task.layout == before.task.layout
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_corpus_and_another_seed_another(are_same):
     first = make_meadow(bundled_banks(), size=60, seed=1)
     assert are_same(first, make_meadow(bundled_banks(), size=60, seed=1))
@@ -136,6 +137,7 @@ def test_every_phrase_of_a_test_only_corpus_made_from_a_users_bank_is_unseen(ban
         assert segment.task.instruction.startswith(("fly to the ", "keep the "))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "dos",
     [["goto A"], ["fence COLOR"], ["goto A", "pass A left", "fence COLOR"], ["lake"], ["turn left", "goto A"]],
@@ -157,6 +159,7 @@ def test_phrases_that_only_turn_are_neither_flown_nor_held_out(bank_file):
     assert not all(segment.annotation.is_seen for segment in corpus["dev"])
 
 
+@pytest.mark.long
 def test_a_landmark_named_twice_is_the_same_one(bank_file):
     phrases = [{"do": ["goto A", "between A B through"], "say": "to {A}, then between it and {B}"}]
     corpus = make_meadow([read_bank(bank_file(phrases=phrases))], size=30, only=("test",))

@@ -140,6 +140,7 @@ def assert_is_true(way, anchor, scene, mark, rivals, pose):
     assert gap[0] < min(gap[1:]), (way, anchor)
 
 
+@pytest.mark.long
 def test_whatever_tells_look_alikes_apart_is_true_in_the_field():
     ways = Counter()
     for seed in range(60):
@@ -215,6 +216,7 @@ def test_slips_are_one_a_sentence_and_spare_what_decides_where_to_fly():
             assert len(theirs) == len(ours) - 1 and theirs.count("the") == ours.count("the") - 1
 
 
+@pytest.mark.long
 def test_noise_is_the_share_of_sentences_with_a_slip():
     clean, noisy = (make_meadow(bundled_banks(), size=200, noise=noise, only=("train",)) for noise in (0.0, 0.5))
     pairs = list(zip(clean, noisy, strict=True))
