@@ -14,7 +14,7 @@ fly: setup
 test: setup check
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-# The first tier, to run while working: everything but the tests that take about a second or more each.
+# The first tier, to run while working: everything but the tests that take half a second or more each.
 quick: setup
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m 'not slow and not long'
 

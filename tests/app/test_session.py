@@ -88,6 +88,7 @@ def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
     sys.stdout.write(f"the first step is sent after {1e3 * (first_step - pressed):.0f} ms\n")
 
 
+@pytest.mark.long
 def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
     visitor = visit()
     assert visitor.page.setup.demonstrated is not None
@@ -195,6 +196,7 @@ def test_stop_does_not_discard_a_flight_that_has_ended(visit):
     assert session._flight.record is not None, "it can be saved"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("speed", "slow"), [(0.0, "step"), (0.5, "drone")])
 def test_a_replay_does_not_overwrite_what_was_chosen_since(visit, shared, speed, slow, monkeypatch):
     visitor = visit()

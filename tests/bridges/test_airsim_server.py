@@ -72,6 +72,7 @@ def test_the_client_confirms_the_connection(client, capsys):
     assert client.listVehicles() == ["SimpleFlight"]
 
 
+@pytest.mark.long
 def test_it_takes_off_flies_and_lands(client):
     assert client.getMultirotorState().landed_state == cosysairsim.LandedState.Landed
     assert position_of(client) == pytest.approx([0, 0, 0]) and yaw_of(client) == pytest.approx(0)
@@ -88,6 +89,7 @@ def test_it_takes_off_flies_and_lands(client):
     assert client.takeoffAsync().get() is True, "and again"
 
 
+@pytest.mark.long
 def test_go_home_returns_to_the_start(client):
     teleport_up(client)
     client.moveByVelocityAsync(3, 3, 0, 4).join()

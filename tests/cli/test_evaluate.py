@@ -73,6 +73,7 @@ def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed)
     ]
 
 
+@pytest.mark.long
 def test_an_agents_file_is_reported_by_its_folder(two, printed):
     Path("mine").mkdir()
     for suffix in (".json", ".safetensors"):
@@ -91,6 +92,7 @@ def test_bound_evaluates_predictions_and_refuses_who_predicts_nothing(two, print
     assert "oracle: predicts no visitation distributions" in message and not Path("elsewhere").exists()
 
 
+@pytest.mark.long
 def test_record_flies_the_first_segments_again_and_json_stays_json(corpus, bare, printed):
     command = "pvn evaluate --agent oracle stop --corpus corpus --split train --limit 3 --record 2 --json"
     assert [row["system"] for row in json.loads(printed(command))] == ["oracle", "stop"]

@@ -70,6 +70,7 @@ def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(training_folde
     assert "oracle: 1 of 1 reached their goals" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -86,6 +86,7 @@ def test_a_seed_is_another_tour_through_the_same_field(own_field, undrawn, print
     ), "a random field's own tour is that of its number"
 
 
+@pytest.mark.long
 def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
     text = printed('pvn fly "fly to the  zyzzyva qwertz and stop" --field 5 --quality fast --out out')
     assert "pvn does not know these words and ignores them: zyzzyva, qwertz" in text
@@ -138,6 +139,7 @@ def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
         assert table and table == [line for line in recorded.splitlines() if line.startswith("│")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -58,6 +58,7 @@ def test_help_names_every_agent(command, help_text):
     assert f"{{{','.join(SYSTEMS)}}}" in text
 
 
+@pytest.mark.long
 def test_help_of_train_names_what_is_trained(help_text):
     assert f"{{{','.join(TRAINED)}}}" in help_text("pvn train").replace(" ", "")
 

@@ -8,6 +8,7 @@ from matplotlib.image import imread
 from pvn.corpus.meadow.generator import sample_paragraph
 
 
+@pytest.mark.long
 def test_the_catalogue_shows_the_classes_that_are_named(printed):
     assert "landmark classes: sheet.png" in printed("pvn show catalogue --names Well Barrel --out sheet.png")
     assert imread("sheet.png").std() > 0.05

@@ -166,6 +166,7 @@ def brute_force(rows, min_score, max_probability):
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(rows_of_corpora, st.sampled_from([0.0051, 0.053, 0.21]), st.sampled_from([0.1, 0.5, 0.77, 1.1]))
 def test_alignments_agree_with_the_definition_event_by_event(rows, min_score, max_probability):

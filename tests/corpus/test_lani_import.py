@@ -856,6 +856,7 @@ def test_any_garbled_environment_is_used_or_reported(tmp_path, data):
     assert len(result.corpus.splits.get("train", ())) == 2 or result.refusals
 
 
+@pytest.mark.long
 @quick
 @given(ANYTHING | st.dictionaries(st.sampled_from([*SPLITS, "other"]), ANYTHING))
 def test_any_annotation_file_is_read_or_refused_as_a_whole(tmp_path, content):

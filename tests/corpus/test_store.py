@@ -162,6 +162,7 @@ def segments(draw):
     return Segment(draw(st.integers(0, 10**12)), draw(st.integers(0, 1000)), demonstration, note)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(segments(), min_size=1, max_size=4, unique_by=lambda segment: segment.environment))
 def test_any_segments_survive_the_columns(tmp_path_factory, are_same, some):

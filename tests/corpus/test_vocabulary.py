@@ -143,6 +143,7 @@ def knowing(counts):
 words_of_few_letters = st.text("ab", min_size=1, max_size=13)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(words_of_few_letters, st.dictionaries(words_of_few_letters, st.integers(1, 3), min_size=1, max_size=12))
 def test_the_nearest_term_is_the_one_that_looking_at_every_term_finds(word, counts):
@@ -163,6 +164,7 @@ def terms_and_a_slip(draw):
     return {term: place % 3 + 1 for place, term in enumerate(terms)}, word
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(terms_and_a_slip())
 @example(({"straight": 1, "streetlight": 2}, "streetlite"))

@@ -13,6 +13,7 @@ from pvn.learning.agent import shipped_weights
 from pvn.systems import FlightChanges
 
 
+@pytest.mark.long
 def test_summaries_come_in_the_order_of_the_agents_and_nothing_is_kept(meadow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     seen = []

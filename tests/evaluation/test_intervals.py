@@ -22,6 +22,7 @@ def test_the_same_seed_gives_the_same_interval_to_the_bit():
         assert statistic(values) != statistic(values, bootstrap=Bootstrap(seed=1))
 
 
+@pytest.mark.long
 def test_intervals_of_rates_hold_the_truth_about_95_times_in_100():
     generator = np.random.default_rng(0)
     estimates = [bootstrap_mean(generator.random(100) < 0.7, bootstrap=QUICK) for _ in range(400)]

@@ -214,6 +214,7 @@ def test_transport_agrees_with_the_pot_package():
         assert transport_cost(flown, demonstrated) == is_near(theirs)
 
 
+@pytest.mark.long
 def test_64_masses_are_enough():
     """The authors put a mass every two centimetres, more on the longer path; ours come within 2 cm of such."""
     ot = pytest.importorskip("ot")

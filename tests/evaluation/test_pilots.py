@@ -172,6 +172,7 @@ def test_agents_fly_with_the_camera_they_were_trained_with(name):
     assert pilot.config.camera.width == 128
 
 
+@pytest.mark.long
 def test_a_corpus_in_words_the_agent_does_not_know_is_refused(meadow):
     pilot, segments = load_pilot("pvn"), meadow["dev"]
     check_words(pilot, segments)

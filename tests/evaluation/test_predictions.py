@@ -52,6 +52,7 @@ def test_first_and_last_predictions_are_of_the_flight_not_of_its_hovering(flown,
     torch.testing.assert_close(predictions.first.exp().sum((2, 3)), torch.ones(len(segments), 2))
 
 
+@pytest.mark.long
 def test_predictions_are_evaluated_written_and_drawn(flown, tmp_path, capsys):
     segments, predictions = flown
     quality = evaluate_predictions(predictions, segments, GRID)

@@ -87,6 +87,7 @@ def test_agents_fly_the_same_to_the_bit_where_a_landmark_class_was_added(system,
     assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
 
 
+@pytest.mark.long
 def test_an_agent_trained_with_more_classes_says_so_and_flies_where_there_are_fewer(a_new_class, segments, tmp_path):
     path, words = tmp_path / "agent.safetensors", Vocabulary.from_texts(["go to the aardvark"], min_count=1)
     with a_new_class():

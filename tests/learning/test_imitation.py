@@ -40,6 +40,7 @@ def losses_of(model, batch):
     return imitation_losses(model, batch, GRID, ImitationConfig().stop_weight)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
 @torch.no_grad()
 def test_padding_changes_no_loss(system, fresh_agent, imitated):
@@ -53,6 +54,7 @@ def test_padding_changes_no_loss(system, fresh_agent, imitated):
         assert float(padded[name]) == pytest.approx(float(own[name]), rel=1e-3), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_losses_reach_every_parameter(system, fresh_agent, imitated):
     model, shown = fresh_agent(system).model.train(), imitated[system]

@@ -16,6 +16,7 @@ def losses_of(model, shown, selection):
     return stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, model.config.grid, CONFIG)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_padding_changes_no_loss(fresh_model, shown):
     model, flights, turn = fresh_model().eval(), torch.tensor([4, 0, 2]), torch.tensor([0.3, -0.2, 0.0])
@@ -35,6 +36,7 @@ def test_a_process_without_flights_adds_nothing(fresh_model, shown):
     assert all(bool((parameter.grad == 0).all()) for parameter in model.parameters())
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_losses_of_parts_add_up_to_the_loss_of_the_whole(fresh_model, shown):
     model = fresh_model().eval()

@@ -95,6 +95,7 @@ def test_flights_in_a_batch_are_the_flights_alone(model, batch):
         assert all_close(parts_of(alone), {name: value[own] for name, value in together.items()})
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_flight_seen_in_two_parts_is_the_flight_seen_at_once(model, batch):
     whole = only(batch.frames, 0)
@@ -165,6 +166,7 @@ def test_a_flight_moved_and_turned_as_a_whole_makes_the_same_maps(model, batch):
     assert is_same.float().mean() > 0.999
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_words_change_what_is_predicted_and_not_what_was_seen(model, batch):
     frames = only(batch.frames, 0)
@@ -174,6 +176,7 @@ def test_words_change_what_is_predicted_and_not_what_was_seen(model, batch):
     assert (one.log_probability - other.log_probability).abs().max() > 1e-2
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_words_reach_the_prediction_without_the_grounding_map_too(batch, vocabulary):
     torch.manual_seed(0)

@@ -65,6 +65,7 @@ def test_logs_of_a_resumed_run_are_joined(tmp_path):
     assert curve[:, 0].tolist() == list(range(100)) and curve[50, 1] > 40 > curve[39, 1]
 
 
+@pytest.mark.long
 def test_curves_are_drawn(summary, with_rate, tmp_path):
     curve = np.stack([np.arange(100.0), 1 / (1 + np.arange(100.0))], 1)
     draw_learning(tmp_path / "learning.png", {"pvn": {"stage1/loss": curve}}, tuple(SYSTEMS))
@@ -73,6 +74,7 @@ def test_curves_are_drawn(summary, with_rate, tmp_path):
         assert imread(tmp_path / f"{name}.png")[..., :3].std() > 0.05
 
 
+@pytest.mark.long
 def test_learning_is_illustrated_where_it_was_logged(summary, tmp_path):
     titles = [part.title for part in illustrate_results(tmp_path, [summary], tmp_path / "runs")]
     assert titles == ["Success by radius"]

@@ -143,6 +143,7 @@ def random_state(generator):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_forces_and_torques_are_rotorpys_in_every_state():
     airframe, generator = Airframe(), np.random.default_rng(0)
     vehicle = rotorpy_vehicle(airframe)
@@ -156,6 +157,7 @@ def test_forces_and_torques_are_rotorpys_in_every_state():
         assert np.allclose(push[3:], torque, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_accelerations_are_rotorpys_in_every_state():
     airframe, generator, dt = Airframe(), np.random.default_rng(1), 1e-6
     vehicle = rotorpy_vehicle(airframe)

@@ -54,6 +54,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rays_enter_unit_solids_where_brute_force_says(shape):
     is_inside, distance, extra = SHAPES[shape]

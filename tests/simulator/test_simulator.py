@@ -182,6 +182,7 @@ def test_the_same_flights_give_the_same_bits_on_cuda():
     assert all(same(a, b) for a, b in zip(*runs, strict=True))
 
 
+@pytest.mark.long
 def test_several_threads_may_each_fly_a_simulator_at_once():
     from concurrent.futures import ThreadPoolExecutor
 

@@ -55,6 +55,7 @@ def test_between_steps_only_the_drone_its_trail_and_the_curves_move(one_step):
     assert not changed[:top].any() and not changed[:472, right + 8 :].any()
 
 
+@pytest.mark.long
 def test_a_pilot_without_maps_is_filmed_and_its_maps_stay_dark(mapless_record):
     frame = next(iter(draw_frames(mapless_record)))
     for left, top, right, bottom in (SEMANTIC, GROUNDING):

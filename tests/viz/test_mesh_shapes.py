@@ -12,6 +12,7 @@ from pvn.world.layout import Landmark, Layout
 from pvn.world.solids import ball, box, cone, surface_points
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "solid",
     [

@@ -45,6 +45,7 @@ def test_the_bounding_sphere_holds_every_surface_point(name):
     assert np.linalg.norm(points - [0, 0, height], axis=-1).max() <= radius
 
 
+@pytest.mark.long
 def test_every_two_classes_look_different_from_the_front_and_from_above():
     # All at one place before one camera, so that only the things themselves differ; in grey levels where they stand.
     layouts = [Layout((Landmark(name, 25, 25, kind.radius, -1.2),)) for name, kind in LANDMARK_CLASSES.items()]

@@ -46,6 +46,7 @@ def lakes_of(layout):
     return count
 
 
+@pytest.mark.long
 def test_fields_have_up_to_three_lakes_that_spare_the_landmarks():
     counts = []
     for seed in range(60):
