@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pvn.learning.dagger import Lesson, Mixture, action_losses, collect, pack, prune, unpack
+from pvn.learning.dagger import DaggerConfig, Lesson, Mixture, action_losses, collect, pack, prune, run_dagger, unpack
 from pvn.learning.imitation import oracle_lessons
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
@@ -102,3 +102,26 @@ def test_the_memory_is_pruned_at_random_and_keeps_its_order():
     assert kept[0] == kept[1] == sorted(kept[0]) and len(kept[0]) == 8
     assert kept[2] != kept[0]
     assert prune(lessons, 100, torch.Generator()) == lessons
+
+
+def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_size(segments, tmp_path):
+    shares, sizes = [], []
+
+    def lessons(count):
+        return [Lesson(flight, torch.zeros(2, 6), torch.zeros(2, 3)) for flight in range(count)]
+
+    def fly_flights(flights, oracle_share, generator):
+        shares.append(oracle_share)
+        return lessons(len(flights))
+
+    def train_one_pass(studied, iteration, generator):
+        sizes.append(len(studied))
+        return {"loss": 1.0}
+
+    config = DaggerConfig(num_iterations=3, beta=0.5, num_environments=2, memory=4)
+    run_dagger(
+        torch.nn.Linear(1, 1), segments, config, tmp_path / "dagger.safetensors", name="DAggerFM",
+        begin=lambda generator: (lessons(9), {}), fly_flights=fly_flights, train_one_pass=train_one_pass,
+    )  # fmt: skip
+    assert shares == [0.5, 0.25, 0.125]
+    assert all(4 < size < 4 + len(segments) for size in sizes), "four that are remembered, and the new ones"
