@@ -105,13 +105,14 @@ def test_the_memory_is_pruned_at_random_and_keeps_its_order():
 
 
 def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_size(segments, tmp_path):
-    shares, sizes = [], []
+    shares, flown, sizes = [], [], []
 
     def lessons(count):
         return [Lesson(flight, torch.zeros(2, 6), torch.zeros(2, 3)) for flight in range(count)]
 
     def fly_flights(flights, oracle_share, generator):
         shares.append(oracle_share)
+        flown.append(len(flights))
         return lessons(len(flights))
 
     def train_one_pass(studied, iteration, generator):
@@ -124,4 +125,4 @@ def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_si
         begin=lambda generator: (lessons(9), {}), fly_flights=fly_flights, train_one_pass=train_one_pass,
     )  # fmt: skip
     assert shares == [0.5, 0.25, 0.125]
-    assert all(4 < size < 4 + len(segments) for size in sizes), "four that are remembered, and the new ones"
+    assert sizes == [4 + count for count in flown], "four that are remembered, and the new ones"
