@@ -1,9 +1,12 @@
 """`pvn reproduce`: steps, what is finished, and the script with the same commands."""
 
+import io
 import json
 import os
 import shutil
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -117,20 +120,30 @@ def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):
     assert order == ["something else", "first", "second"]
 
 
-def test_a_process_that_waits_says_so(tmp_path, capsys):
+class _Printed(io.StringIO):
+    """What is printed, by any thread; `says` waits for a text."""
+
+    def says(self, text):
+        deadline = time.monotonic() + 60
+        while text not in self.getvalue():
+            assert time.monotonic() < deadline, f"{text!r} was not printed; only {self.getvalue()!r} was"
+            time.sleep(0.01)
+
+
+def test_a_process_that_waits_says_so(tmp_path, monkeypatch):
     folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
-    printed = threading.Event()
+    # Not capsys: emptying its buffer while another thread prints can lose what is printed.
+    printed = _Printed()
+    monkeypatch.setattr(sys, "stdout", printed)
 
     def other():
         with folder.locked("train pvn"):
             pass
 
+    thread = threading.Thread(target=other)
     with folder.locked("train pvn"):
-        thread = threading.Thread(target=other)
         thread.start()
-        while not printed.is_set():
-            if "train pvn: waiting for another process" in capsys.readouterr().out:
-                printed.set()
+        printed.says("train pvn: waiting for another process")
     thread.join()
 
 
