@@ -12,7 +12,7 @@ fly: setup
 
 # Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way.
 test: setup check
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # The first tier, to run while working: everything but the tests that take half a second or more each.
 quick: setup

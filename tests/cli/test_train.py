@@ -70,14 +70,13 @@ def test_overrides_reach_the_training_and_are_written_down(tiny, run):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("agent", "options"), [("pvn", f"{STAGE1} {STAGE2}"), ("gsmn", IMITATION)])
-def test_what_was_trained_resumes_flies_and_is_evaluated(agent, options, tiny, printed, refused):
+def test_what_was_trained_resumes_and_flies(agent, options, tiny, printed, refused):
     command = f"pvn train --agent {agent} --preset smoke --corpus tiny --out run --device cpu --min-count 1 {options}"
     assert "agent: run/agent.safetensors" in printed(command)
     assert "already holds a training run; resume it with --resume" in refused(command)
     before = Path("run/agent.safetensors").read_bytes()
     printed(f"{command} --resume")
     assert Path("run/agent.safetensors").read_bytes() == before, "there was nothing left to train"
-    assert "run in field 3" in printed("pvn fly --field 3 --segment 1 --agent run/agent.safetensors --quality fast")
     (row,) = json.loads(
         printed("pvn evaluate --agent run/agent.safetensors --corpus tiny --split train --limit 1 --json")
     )

@@ -9,23 +9,24 @@ from pvn.evaluation.flights import fly_split
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
 
-SUCCESS = (66.6, 81.7)
-"""95% interval of PVN's success rate on these 100 flights, percent, when its weights were released: 74."""
+RELEASED = "1111110110111111"
+"""Which of these 16 flights reached their goals when the weights were released."""
+MAY_DIFFER = 2
+"""Machines round differently, which decides a flight that ends near the edge of success."""
 
 
 @pytest.fixture(scope="module")
 def unseen():
     """The test split of a corpus: fields of its own, whatever the size; nothing was trained in any of them."""
-    segments = make_meadow(bundled_banks(), size=687, only=("test",))["test"]
-    assert len(segments) == 100
-    return segments
+    return make_meadow(bundled_banks(), size=687, only=("test",))["test"][: len(RELEASED)]
 
 
 @pytest.mark.long
-def test_the_shipped_agent_still_reaches_its_goals_on_a_hundred_flights_of_the_test_split(unseen):
+def test_the_shipped_agent_still_reaches_the_goals_it_reached_when_it_was_released(unseen):
     pilot = load_pilot("pvn")
-    success = 100 * fly_split(unseen, pilot).metrics(unseen, pilot.config.altitude).is_success.mean()
-    assert SUCCESS[0] <= success <= SUCCESS[1]
+    is_success = fly_split(unseen, pilot).metrics(unseen, pilot.config.altitude).is_success
+    outcome = "".join("01"[int(reached)] for reached in is_success)
+    assert sum(now != then for now, then in zip(outcome, RELEASED, strict=True)) <= MAY_DIFFER, outcome
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

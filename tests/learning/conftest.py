@@ -55,9 +55,9 @@ def simulator_of(system):
 
 @pytest.fixture(scope="session")
 def imitated(segments, vocabulary, alignment):
-    """By baseline: four of the oracle's flights, a decision at every third step."""
+    """By baseline: four of the oracle's flights, a decision at every sixth step."""
     demonstrations = [segment.demonstration for segment in segments[:4]]
-    options = {"plan_every": 1, "frame_every": 3}
+    options = {"plan_every": 1, "frame_every": 6}
     return {
         system: demonstrate(demonstrations, vocabulary, alignment, config=simulator_of(system), **options)
         for system in ("gsmn", "chaplot")

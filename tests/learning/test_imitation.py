@@ -29,7 +29,7 @@ from pvn.model.gsmn import GSMN
 GRID = MapGrid(size=32, cell=3.125)
 QUICK = ImitationRecipe(
     name="quick",
-    imitation=ImitationConfig(num_epochs=3, frames_per_batch=12, save_every=2),
+    imitation=ImitationConfig(num_epochs=3, frames_per_batch=8, save_every=2),
     dagger=DaggerConfig(num_iterations=3, num_environments=2, memory=4, horizon=4, save_every=1, learning_rate=3e-4),
     grid=GRID,
 )
