@@ -24,7 +24,7 @@ from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrat
 from pvn.learning.optimisation import make_optimizer, own_stream, precision, record
 from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
-from pvn.model.execution import crop_around
+from pvn.model.execution import look_around
 from pvn.model.mapping import one_frame_each
 from pvn.model.pvn import PVN
 from pvn.model.resnet import CHANNELS, STRIDE
@@ -81,6 +81,7 @@ def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
     frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
     seen = model.update_map(frames, memory.semantic)
     pose = pose_in_map(observation.pose_world, memory.origin)
+    around = look_around(visitation.parts, memory.progress, pose, agent.execution.config)
     # The first step plans; the one after it only maps.
     works: dict[str, Callable[[], object]] = {
         "planning_step": lambda: agent.act(observation, begun),
@@ -88,7 +89,7 @@ def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
         "encoder": lambda: model.resnet(observation.image),
         "encoder_and_projection": lambda: model.update_map(frames, memory.semantic),
         "grounding_and_lingunet": lambda: model.predict(seen, memory.embedding),
-        "stage_2": lambda: agent.execution(crop_around(visitation.probability, pose, agent.execution.config)),
+        "stage_2": lambda: agent.execution(around),
         "reading_the_instruction": lambda: agent.begin([task], simulator.device),
         "picture": lambda: simulator.render(observation.pose_world, simulator.field_index),
     }

@@ -60,7 +60,7 @@ class Lesson:
     flight: int
     """Which of the segments was flown."""
     seen: Tensor
-    """(T, ...): stage 2's crops of the distributions, or the poses from which a baseline's pictures are rendered."""
+    """(T, ...): what stage 2 sees of the distributions, or the poses from which a baseline's pictures are rendered."""
     wanted: Tensor
     """(T, 3): the oracle's speed and yaw rate as shares of their maxima, and stop."""
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
 from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
-from pvn.model.visitation import GOAL, TRAJECTORY, Visitation
+from pvn.model.visitation import Visitation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,25 +57,45 @@ class LossSums:
     """Predictions with a visible landmark."""
 
 
-def target_distributions(path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: float) -> Tensor:
-    """Distributions (B, 2, S, S), trajectory and goal, of paths (B, P, 2), map frame, of which num_points (B,) count.
+def part_shares(num_points: Tensor, longest: int, num_parts: int) -> Tensor:
+    """How much (B, num_parts, longest) of each point of evenly spaced paths is in each part of the way.
 
-    A sum of Gaussians around the path's points (paper), evaluated at the cells' centres; each distribution sums to one.
+    num_points (B,): points of each path. The only part of one has all of them. Otherwise a part has most of its middle,
+    and shares the points between its middle and its neighbour's with it, so that one part leads into the next; of a
+    path with few points, each part has at least one.
+    """
+    number = torch.arange(longest, device=num_points.device)
+    is_own = (number < num_points[:, None])[:, None].float()
+    if num_parts == 1:
+        return is_own
+    steps = (num_points - 1).clamp(min=1)[:, None, None].float()
+    middle = ((torch.arange(num_parts, device=num_points.device) + 0.5) / num_parts)[:, None]
+    width = (1 / steps).clamp(min=1 / num_parts)
+    return is_own * (1 - (number / steps - middle).abs() / width).clamp(min=0)
+
+
+def target_distributions(
+    path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: float, num_parts: int = 1
+) -> Tensor:
+    """Distributions (B, num_parts + 1, S, S), of the parts of the way in order and of the goal.
+
+    path_map (B, P, 2): evenly spaced paths, map frame, of which num_points (B,) points count. Each distribution is a
+    sum of Gaussians around points of the path (paper), evaluated at the cells' centres, and sums to one.
     """
     cells = grid.cells(path_map)  # (B, P, 2)
     place = torch.arange(grid.size, device=path_map.device)
     bump = torch.exp(-0.5 * ((place - cells[..., None]) / sigma_cells) ** 2)  # (B, P, 2, S)
     number = torch.arange(path_map.shape[1], device=path_map.device)
-    is_own = (number < num_points[:, None]).to(bump)
     is_goal = (number == num_points[:, None] - 1).to(bump)
-    share = torch.stack([is_own, is_goal], 1)  # (B, 2, P)
+    parts = part_shares(num_points, path_map.shape[1], num_parts).to(bump)
+    share = torch.cat([parts, is_goal[:, None]], 1)  # (B, num_parts + 1, P)
     density = torch.einsum("bkp,bpi,bpj->bkij", share, bump[:, :, 0], bump[:, :, 1])
     return density / density.sum(dim=(2, 3), keepdim=True).clamp(min=1e-12)
 
 
 def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
-    """KL divergences (Q,) of predictions (Q, S, S), as logarithms, from targets (Q, S, S)."""
-    return (torch.xlogy(target, target) - target * log_probability).sum(dim=(1, 2))
+    """KL divergences (...) of predictions (..., S, S), as logarithms, from targets (..., S, S)."""
+    return (torch.xlogy(target, target) - target * log_probability).sum(dim=(-2, -1))
 
 
 def _goal_hits(target: Tensor, log_probability: Tensor, grid: MapGrid) -> Tensor:
@@ -120,17 +140,20 @@ def stage1_losses(
     visitation: Visitation, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid, config: LossConfig
 ) -> LossSums:
     """The losses of predictions for a batch."""
-    target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells)[batch.frames.flight]
-    log_probability = visitation.log_probability
+    predicted = visitation.log_parts
+    num_parts = predicted.shape[1] - 1
+    target = target_distributions(batch.path_map, batch.num_points, grid, config.sigma_cells, num_parts)
+    target = target[batch.frames.flight]
+    divergence = _divergence(target, predicted)  # (Q, P + 1)
     auxiliary = auxiliary_losses(visitation.maps, batch, heads, grid)
     counted = batch.is_counted.float()
     return LossSums(
-        trajectory=(counted * _divergence(target[:, TRAJECTORY], log_probability[:, TRAJECTORY])).sum(),
-        goal=(counted * _divergence(target[:, GOAL], log_probability[:, GOAL])).sum(),
+        trajectory=(counted * divergence[:, :-1].mean(1)).sum(),
+        goal=(counted * divergence[:, -1]).sum(),
         landmark=auxiliary.landmark,
         grounded=auxiliary.grounded,
         mentioned=auxiliary.mentioned,
-        hits=(counted * _goal_hits(target[:, GOAL], log_probability[:, GOAL], grid)).sum(),
+        hits=(counted * _goal_hits(target[:, -1], predicted[:, -1], grid)).sum(),
         num_predictions=batch.is_counted.sum(),
         num_visible=auxiliary.num_visible,
     )

@@ -19,7 +19,7 @@ from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, ru
 from pvn.learning.demonstrations import PATH_SPACING
 from pvn.learning.losses import target_distributions
 from pvn.learning.optimisation import OnProgress, ignore_progress
-from pvn.model.execution import ExecutionModel, crop_around, to_action
+from pvn.model.execution import ExecutionModel, begin_progress, look_around, to_action, update_progress
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
@@ -46,10 +46,12 @@ class DemonstratedVisitationMemory:
 
     origin: Tensor
     """Start poses (B, 3), x, y, yaw, field frame."""
-    probability: Tensor
-    """(B, 2, S, S): the demonstrated distributions, in the frames of the start poses."""
-    cropped: Tensor | None
-    """(B, 2, crop, crop): what stage 2 saw of them at the last step."""
+    parts: Tensor
+    """(B, P + 1, S, S): the demonstrated distributions, in the frames of the start poses."""
+    progress: Tensor
+    """Probabilities (B, P) of being in each part of the way."""
+    seen: Tensor | None
+    """(B, num_in): what stage 2 saw of them at the last step."""
 
 
 class DemonstratedVisitation:
@@ -70,8 +72,11 @@ class DemonstratedVisitation:
         self.execution.to(device)
         path, num_points = even_paths([self._paths[task] for task in tasks], PATH_SPACING)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32)
-        target = target_distributions(to_map(path, origin), num_points, self.execution.config.grid, self.sigma_cells)
-        return DemonstratedVisitationMemory(origin.to(device), target.to(device), None)
+        config = self.execution.config
+        path_map = to_map(path, origin).to(device)
+        parts = target_distributions(path_map, num_points.to(device), config.grid, self.sigma_cells, config.num_parts)
+        progress = begin_progress(len(tasks), config.num_parts, device)
+        return DemonstratedVisitationMemory(origin.to(device), parts, progress, None)
 
     @torch.no_grad()
     def act(
@@ -79,9 +84,11 @@ class DemonstratedVisitation:
     ) -> tuple[Tensor, DemonstratedVisitationMemory]:
         """Follow the distributions."""
         config = self.execution.config
-        cropped = crop_around(memory.probability, pose_in_map(observation.pose_world, memory.origin), config)
-        action = to_action(self.execution(cropped), config.stop_threshold, self.simulator)
-        return action, replace(memory, cropped=cropped)
+        pose = pose_in_map(observation.pose_world, memory.origin)
+        progress = update_progress(memory.progress, memory.parts[:, :-1], pose, config.grid)
+        seen = look_around(memory.parts, progress, pose, config)
+        action = to_action(self.execution(seen), config.stop_threshold, self.simulator)
+        return action, replace(memory, progress=progress, seen=seen)
 
 
 def action_loss(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:
@@ -94,12 +101,12 @@ def _train_one_pass(
 ) -> dict[str, float]:
     """One pass over the lessons with a fresh optimizer (authors' code); the mean loss."""
     optimizer = torch.optim.AdamW(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
-    cropped = torch.cat([lesson.seen for lesson in lessons])
+    seen = torch.cat([lesson.seen for lesson in lessons])
     wanted = torch.cat([lesson.wanted for lesson in lessons])
     execution.train()
     losses = []
-    for rows in torch.split(torch.randperm(len(cropped), generator=generator), config.batch_size):
-        loss = action_loss(execution(cropped[rows]), wanted[rows], config.stop_weight)
+    for rows in torch.split(torch.randperm(len(seen), generator=generator), config.batch_size):
+        loss = action_loss(execution(seen[rows]), wanted[rows], config.stop_weight)
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
@@ -125,8 +132,8 @@ def train_stage2(
         return DemonstratedVisitation(copy.deepcopy(execution).eval(), demonstrations, config.sigma_cells, simulator)
 
     def observe(observation: Observation, memory: DemonstratedVisitationMemory) -> Tensor:
-        assert memory.cropped is not None
-        return memory.cropped
+        assert memory.seen is not None
+        return memory.seen
 
     def fly_flights(flights: Sequence[int], oracle_share: float, generator: torch.Generator) -> list[Lesson]:
         return collect(

@@ -23,7 +23,7 @@ from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure_s
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
-from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.model.visitation import VisitationConfig, VisitationModel, VisitationSizes
 from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import AGENT_FILE
 
@@ -38,6 +38,7 @@ class Recipe:
     """Name of the preset; for information only."""
     stage1: Stage1Config = Stage1Config()
     stage2: Stage2Config = Stage2Config()
+    sizes: VisitationSizes = VisitationSizes()
     execution: ExecutionConfig = ExecutionConfig()
     grid: MapGrid = MapGrid()
     camera: Camera = Camera()
@@ -121,10 +122,10 @@ def train_pvn(
     model = VisitationModel(
         VisitationConfig(
             num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera,
-            uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px,
+            uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px, **asdict(recipe.sizes),
         )
     )  # fmt: skip
-    execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid))
+    execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid, num_parts=recipe.sizes.num_parts))
     metrics: dict[str, Any] = {}
     first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
     if stage in ("1", "all"):

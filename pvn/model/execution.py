@@ -1,4 +1,8 @@
-"""Stage 2: from the two distributions around the drone to a velocity or a stop."""
+"""Stage 2: from the distributions around the drone to a velocity or a stop.
+
+Where the way is predicted in parts, the drone keeps track of which part it is in, by where it has been; stage 2 sees
+that part, the next one and the goal.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +31,57 @@ class ExecutionConfig:
     """The drone stops when its stop probability exceeds this (paper: kappa)."""
     uses_goal: bool = True
     """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
+    num_parts: int = 1
+    """Parts of the way that have distributions of their own; 1: one for the whole trajectory (paper)."""
     grid: MapGrid = MapGrid()
 
 
-def crop_around(probability: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
-    """Distributions (B, 2, crop, crop) in the drones' own frames, from (B, 2, S, S) in their map frames.
+ADVANCE = 0.15
+"""Probability that a step leads from one part of the way into the next: a part takes about seven steps."""
+DOUBT = 0.02
+"""Likelihood of a part where its distribution says that the drone cannot be, relative to the likeliest part's."""
 
-    pose_map (B, 3): the drones' x, y, yaw, map frame. The drone is in the middle; columns run ahead of it, rows to its
-    right.
+
+def begin_progress(num_flights: int, num_parts: int, device: torch.device) -> Tensor:
+    """Probabilities (B, num_parts) of being in each part of the way, at the start."""
+    progress = torch.zeros((num_flights, num_parts), device=device)
+    progress[:, 0] = 1.0
+    return progress
+
+
+def update_progress(progress: Tensor, parts: Tensor, pose_map: Tensor, grid: MapGrid) -> Tensor:
+    """Probabilities (B, P) of being in each part of the way, after one more step: a Bayes filter that never goes back.
+
+    parts (B, P, S, S): the parts' distributions, map frame; pose_map (B, 3): the drones' x, y, yaw, map frame.
     """
+    if progress.shape[1] == 1:
+        return progress
+    here = torch.zeros((1, 2), device=pose_map.device)
+    likelihood = to_drone_frame(parts, pose_map, here, grid).flatten(1)
+    likelihood = likelihood + DOUBT * likelihood.amax(1, keepdim=True) + 1e-9
+    onward = torch.cat([torch.zeros_like(progress[:, :1]), progress[:, :-1]], 1)
+    leaving = torch.full((progress.shape[1],), ADVANCE, device=progress.device)
+    leaving[-1] = 0.0
+    belief = ((1 - leaving) * progress + ADVANCE * onward) * likelihood
+    return belief / belief.sum(1, keepdim=True)
+
+
+def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
+    """What stage 2 sees (B, num_in): crops of distributions in the drones' own frames, and how far on the way they are.
+
+    distributions (B, P + 1, S, S): the parts of the way and the goal, map frame; progress (B, P); pose_map (B, 3): the
+    drones' x, y, yaw, map frame. In a crop the drone is in the middle; columns run ahead of it, rows to its right.
+    With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal,
+    and the progress.
+    """
+    if config.num_parts > 1:
+        following = torch.stack([distributions[:, :-1], distributions[:, 1:]], 1)  # (B, 2, P, S, S)
+        distributions = torch.cat([torch.einsum("bp,bkpij->bkij", progress, following), distributions[:, -1:]], 1)
+    if not config.uses_goal:
+        distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
     own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
-    return to_drone_frame(probability, pose_map, own, config.grid)
+    cropped = to_drone_frame(distributions, pose_map, own, config.grid).flatten(1)
+    return cropped if config.num_parts == 1 else torch.cat([cropped, progress], 1)
 
 
 def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig) -> Tensor:
@@ -54,17 +98,18 @@ class ExecutionModel(nn.Module):
     def __init__(self, config: ExecutionConfig) -> None:
         super().__init__()
         self.config = config
-        num_in = 2 * config.crop**2
+        self.num_cropped = (2 if config.num_parts == 1 else 3) * config.crop**2
+        num_in = self.num_cropped + (0 if config.num_parts == 1 else config.num_parts)
         self.hidden = nn.Linear(num_in, config.hidden)
         self.output = nn.Linear(num_in + config.hidden, 3)
         for layer in (self.hidden, self.output):
             nn.init.orthogonal_(layer.weight, gain=nn.init.calculate_gain("leaky_relu"))
             nn.init.zeros_(layer.bias)
 
-    def forward(self, cropped: Tensor) -> Tensor:
-        """Outputs (B, 3), as in Decision, from distributions (B, 2, crop, crop) around the drones."""
-        if not self.config.uses_goal:
-            cropped = torch.cat([cropped[:, :1], torch.zeros_like(cropped[:, 1:])], 1)
-        value = functional.dropout(cropped.flatten(1), self.config.dropout, self.training)
+    def forward(self, seen: Tensor) -> Tensor:
+        """Outputs (B, 3), as in Decision, from what `look_around` sees (B, num_in)."""
+        cropped, progress = seen[:, : self.num_cropped], seen[:, self.num_cropped :]
+        cropped = functional.dropout(cropped, self.config.dropout, self.training)
+        value = torch.cat([cropped, progress], -1)
         hidden = functional.leaky_relu(self.hidden(value))
         return self.output(torch.cat([value, hidden], -1))

@@ -48,9 +48,9 @@ def _filter(value: Tensor, kernel: Tensor) -> Tensor:
 
 
 class LingUNet(nn.Module):
-    """Two maps of scores from a map of features and an instruction's embedding."""
+    """Maps of scores from a map of features and an instruction's embedding."""
 
-    def __init__(self, num_in: int, embedding_size: int) -> None:
+    def __init__(self, num_in: int, embedding_size: int, num_out: int = 2) -> None:
         super().__init__()
         self.downs = nn.ModuleList([_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)])
         self.filter_sizes = [FILTERED] * (LEVELS - 1) + [CHANNELS]
@@ -59,7 +59,7 @@ class LingUNet(nn.Module):
         self.ups = nn.ModuleList(
             [_Up(CHANNELS, CHANNELS), _Up(joined, CHANNELS), _Up(joined, CHANNELS), _Up(joined, LAST)]
         )
-        self.last = nn.ConvTranspose2d(LAST + FILTERED, 2, 3, stride=2, padding=1, output_padding=1)
+        self.last = nn.ConvTranspose2d(LAST + FILTERED, num_out, 3, stride=2, padding=1, output_padding=1)
         for group in (self.downs, self.ups):
             for module in group.modules():
                 if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
@@ -67,7 +67,7 @@ class LingUNet(nn.Module):
                     nn.init.zeros_(module.bias)  # type: ignore[arg-type]
 
     def forward(self, value: Tensor, embedding: Tensor) -> Tensor:
-        """Scores (Q, 2, S, S), trajectory and goal, of maps (Q, num_in, S, S) and embeddings (Q, E)."""
+        """Scores (Q, num_out, S, S) of maps (Q, num_in, S, S) and embeddings (Q, E)."""
         unit, value = functional.normalize(embedding, dim=-1), in_device_layout(value)
         filtered = []
         for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from pvn.geometry import Camera, MapGrid, ground_homography
 from pvn.model.accumulation import accumulate
-from pvn.model.instruction import InstructionEncoder
+from pvn.model.instruction import InstructionEncoder, SlotEncoder
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.world.landmarks import LANDMARK_NAMES
 
@@ -20,17 +20,29 @@ MENTIONED_LOG_ODDS = -3.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MappingConfig:
-    """Sizes of image encoder, map, instruction encoder and grounding."""
+class MappingSizes:
+    """Sizes of instruction encoder and grounding that a recipe chooses; the defaults are the paper's."""
 
-    num_words: int
-    """Ids of the vocabulary, the reserved ones included."""
     word_size: int = 20
     """Size of a word's embedding (authors' code)."""
     embedding_size: int = 30
     """Size of an instruction's embedding (authors' code)."""
+    num_slots: int | None = None
+    """Slots of the embedding, each attending to words of its own; None: the last state of one LSTM (paper)."""
+    state_size: int = 128
+    """With slots: size of the LSTMs that read the instruction in both directions."""
+    word_dropout: float = 0.0
+    """With slots: share of words that are not read in training."""
     grounding_channels: int = 3
     """Channels of the grounding map (authors' code)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingConfig(MappingSizes):
+    """Sizes of image encoder, map, instruction encoder and grounding."""
+
+    num_words: int
+    """Ids of the vocabulary, the reserved ones included."""
     leak: float = 0.2
     """Weight of a new observation in what a cell remembers (authors' code); the first one is copied."""
     grid: MapGrid = MapGrid()
@@ -167,7 +179,7 @@ TRAINING_ONLY = ("heads.", "goal_head.")
 class InstructedModel(nn.Module):
     """A network with an instruction encoder: what all training code relies on."""
 
-    instruction: InstructionEncoder
+    instruction: InstructionEncoder | SlotEncoder
     heads: AuxiliaryHeads | None
     """None for a model without maps."""
     frames_at_once: int | None = None
@@ -192,6 +204,20 @@ class GroundedMaps:
     """(Q, E): of the instructions."""
 
 
+def instruction_encoder(config: MappingConfig) -> InstructionEncoder | SlotEncoder:
+    """The paper's encoder, or the one with slots."""
+    if config.num_slots is None:
+        return InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
+    slot_size, rest = divmod(config.embedding_size, config.num_slots)
+    if rest:
+        raise ValueError(
+            f"embedding_size: got {config.embedding_size}, expected a multiple of the {config.num_slots} slots"
+        )
+    return SlotEncoder(
+        config.num_words, config.word_size, config.state_size, config.num_slots, slot_size, config.word_dropout
+    )
+
+
 class MappingModel(InstructedModel):
     """Image encoder, semantic map, instruction encoder and grounding. Memory is passed in and returned."""
 
@@ -203,7 +229,7 @@ class MappingModel(InstructedModel):
         super().__init__()
         self.config = config
         self.resnet = ResNet()
-        self.instruction = InstructionEncoder(config.num_words, config.word_size, config.embedding_size)
+        self.instruction = instruction_encoder(config)
         self.grounding = grounding_layer(config.embedding_size, config.grounding_channels)
         self.register_buffer("places", config.grid.places(), persistent=False)
 

@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid, pose_in_map, wrap_angle
 from pvn.model.agent import AgentMaps, config_from_json
-from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around, to_action
+from pvn.model.execution import (
+    ExecutionConfig,
+    ExecutionModel,
+    begin_progress,
+    look_around,
+    to_action,
+    update_progress,
+)
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import SemanticMemory, one_frame_each
 from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
@@ -32,6 +39,8 @@ class PVNMemory:
     semantic: SemanticMemory
     visitation: Visitation | None
     """The last prediction; None before the first step."""
+    progress: Tensor
+    """Probabilities (B, P) of being in each part of the way."""
     output: Tensor | None
     """Stage 2's last output (B, 3)."""
     step: int
@@ -97,6 +106,7 @@ class PVN:
             embedding=self.visitation.encode(tokens),
             semantic=semantic,
             visitation=None,
+            progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
             output=None,
             step=0,
         )
@@ -111,10 +121,13 @@ class PVN:
         if visitation is None or memory.step % self.plan_every == 0:
             visitation = self.visitation.predict(semantic, memory.embedding)
         pose = pose_in_map(observation.pose_world, memory.origin)
-        output = self.execution(crop_around(visitation.probability, pose, self.execution.config))
+        parts, config = visitation.parts, self.execution.config
+        progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
+        output = self.execution(look_around(parts, progress, pose, config))
         action = to_action(output, self.stop_threshold, self.simulator)
-        memory = replace(memory, semantic=semantic, visitation=visitation, output=output, step=memory.step + 1)
-        return action, memory
+        return action, replace(
+            memory, semantic=semantic, visitation=visitation, progress=progress, output=output, step=memory.step + 1
+        )
 
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
         """The map as it is now, and the last prediction."""

@@ -1,10 +1,12 @@
 """Stage 1: from pictures, poses and an instruction to where the drone should fly and where it should stop.
 
-Two distributions over the cells of a map in the start pose's frame: trajectory and goal.
+Distributions over the cells of a map in the start pose's frame: the trajectory, as a whole (paper) or as several parts
+of the way in order, and the goal.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +21,7 @@ from pvn.model.mapping import (
     GroundedMaps,
     MappingConfig,
     MappingModel,
+    MappingSizes,
     SemanticMemory,
     in_chunks,
 )
@@ -31,7 +34,17 @@ OVERHEAD_MARGIN = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisitationConfig(MappingConfig):
+class VisitationSizes(MappingSizes):
+    """Sizes of stage 1 that a recipe chooses; the defaults are the paper's."""
+
+    num_parts: int = 1
+    """Parts of the way, in order, each with a distribution of its own; 1: one for the whole trajectory (paper)."""
+    knows_unseen: bool = False
+    """Whether the prediction is told which cells were never in view."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisitationConfig(MappingConfig, VisitationSizes):
     """Sizes of stage 1."""
 
     uses_instruction: bool = True
@@ -46,12 +59,27 @@ class Visitation:
     """Q predictions and the maps they were made from."""
 
     maps: GroundedMaps
-    log_probability: Tensor
-    """(Q, 2, S, S): logarithms of the trajectory and the goal distribution, in the frames of the start poses."""
+    log_parts: Tensor
+    """(Q, P + 1, S, S): logarithms of the distributions of the parts of the way, in order, and of the goal, in the
+    frames of the start poses."""
+
+    @property
+    def parts(self) -> Tensor:
+        """(Q, P + 1, S, S): the parts of the way, in order, and the goal; each sums to one."""
+        return self.log_parts.exp()
+
+    @property
+    def log_probability(self) -> Tensor:
+        """(Q, 2, S, S): logarithms of the distributions of the trajectory, all its parts together, and of the goal."""
+        num_parts = self.log_parts.shape[1] - 1
+        if num_parts == 1:
+            return self.log_parts
+        whole = self.log_parts[:, :-1].logsumexp(1, keepdim=True) - math.log(num_parts)
+        return torch.cat([whole, self.log_parts[:, -1:]], 1)
 
     @property
     def probability(self) -> Tensor:
-        """(Q, 2, S, S): both distributions; each sums to one."""
+        """(Q, 2, S, S): trajectory and goal; each sums to one."""
         return self.log_probability.exp()
 
 
@@ -63,7 +91,8 @@ class VisitationModel(MappingModel):
 
     def __init__(self, config: VisitationConfig) -> None:
         super().__init__(config)
-        self.lingunet = LingUNet(config.grounding_channels + CHANNELS, config.embedding_size)
+        num_in = config.grounding_channels + CHANNELS + config.knows_unseen
+        self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels)
         self.maps_at_once: int | None = None
 
@@ -93,9 +122,11 @@ class VisitationModel(MappingModel):
         """Distributions for Q memories and embeddings (Q, E)."""
         size = self.config.grid.size
         maps = self.ground(memory, embedding)
-        features = torch.cat([maps.grounding_map, maps.semantic_map], 1)
-        scores = in_chunks(self.lingunet, self.maps_at_once, features, embedding).float()
-        return Visitation(maps, scores.flatten(2).log_softmax(-1).view(-1, 2, size, size))
+        layers = [maps.grounding_map, maps.semantic_map]
+        if self.config.knows_unseen:
+            layers.append(maps.is_known[:, None].to(maps.semantic_map))
+        scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), embedding).float()
+        return Visitation(maps, scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size))
 
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:
         """Predictions for whole flights with instructions of word ids (B, N)."""
