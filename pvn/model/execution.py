@@ -6,6 +6,7 @@ that part, the next one and the goal.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -37,7 +38,8 @@ class ExecutionConfig:
 
 
 ADVANCE = 0.15
-"""Probability that a step leads from one part of the way into the next: a part takes about seven steps."""
+"""Probability that a step leads from one part of the way into the next: a part takes about seven steps. Its k-th power
+is the probability that a step leads into the k-th part after it, as on a short way."""
 DOUBT = 0.02
 """Likelihood of a part where its distribution says that the drone cannot be, relative to the likeliest part's."""
 
@@ -47,6 +49,15 @@ def begin_progress(num_flights: int, num_parts: int, device: torch.device) -> Te
     progress = torch.zeros((num_flights, num_parts), device=device)
     progress[:, 0] = 1.0
     return progress
+
+
+@functools.cache
+def _transitions(num_parts: int) -> Tensor:
+    """Probabilities (P, P) that a step leads from one part (row) into another (column), never back."""
+    place = torch.arange(num_parts)
+    chance = torch.triu((1 - ADVANCE) * ADVANCE ** (place - place[:, None]).clamp(min=0).float())
+    chance[:, -1] += 1 - chance.sum(1)  # there is nothing after the last part
+    return chance
 
 
 def update_progress(progress: Tensor, parts: Tensor, pose_map: Tensor, grid: MapGrid) -> Tensor:
@@ -59,10 +70,7 @@ def update_progress(progress: Tensor, parts: Tensor, pose_map: Tensor, grid: Map
     here = torch.zeros((1, 2), device=pose_map.device)
     likelihood = to_drone_frame(parts, pose_map, here, grid).flatten(1)
     likelihood = likelihood + DOUBT * likelihood.amax(1, keepdim=True) + 1e-9
-    onward = torch.cat([torch.zeros_like(progress[:, :1]), progress[:, :-1]], 1)
-    leaving = torch.full((progress.shape[1],), ADVANCE, device=progress.device)
-    leaving[-1] = 0.0
-    belief = ((1 - leaving) * progress + ADVANCE * onward) * likelihood
+    belief = (progress @ _transitions(progress.shape[1]).to(progress)) * likelihood
     return belief / belief.sum(1, keepdim=True)
 
 
@@ -71,12 +79,15 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
 
     distributions (B, P + 1, S, S): the parts of the way and the goal, map frame; progress (B, P); pose_map (B, 3): the
     drones' x, y, yaw, map frame. In a crop the drone is in the middle; columns run ahead of it, rows to its right.
-    With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal,
-    and the progress.
+    With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal as
+    far as the last part is reached, and the progress.
     """
     if config.num_parts > 1:
         following = torch.stack([distributions[:, :-1], distributions[:, 1:]], 1)  # (B, 2, P, S, S)
-        distributions = torch.cat([torch.einsum("bp,bkpij->bkij", progress, following), distributions[:, -1:]], 1)
+        around = torch.einsum("bp,bkpij->bkij", progress, following)
+        # A full circle ends where it starts: a goal that was always in view would end it there.
+        goal = progress[:, -1, None, None, None] * distributions[:, -1:]
+        distributions = torch.cat([around, goal], 1)
     if not config.uses_goal:
         distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
     own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
