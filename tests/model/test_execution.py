@@ -6,7 +6,13 @@ import torch
 
 from pvn.geometry import MapGrid, pose_in_map
 from pvn.learning.losses import target_distributions
-from pvn.model.execution import ExecutionConfig, ExecutionModel, crop_around, to_action
+from pvn.model.execution import (
+    ExecutionConfig,
+    begin_progress,
+    look_around,
+    to_action,
+    update_progress,
+)
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.simulator.interface import SimulatorConfig
 
@@ -28,6 +34,12 @@ def centre_of(maps):
     place = torch.arange(maps.shape[-1]).to(maps)
     mass = maps.sum((1, 2))
     return torch.stack([(maps.sum(2) * place).sum(1) / mass, (maps.sum(1) * place).sum(1) / mass], -1)
+
+
+def crop_around(distributions, pose, config):
+    """What stage 2 sees of distributions (B, 2, S, S), as maps again."""
+    seen = look_around(distributions, torch.ones(len(pose), 1), pose, config)
+    return seen.view(len(pose), 2, config.crop, config.crop)
 
 
 def test_the_crop_puts_the_goal_where_the_drone_would_see_it():
@@ -80,14 +92,73 @@ def test_actions_are_clamped_and_a_probability_above_kappa_stops():
     assert torch.allclose(to_action(output, kappa, config), expected)
 
 
-@torch.no_grad()
 def test_a_pilot_without_goals_looks_at_the_trajectory_alone():
-    cropped = torch.rand((3, 2, 12, 12), generator=seeded())
+    distributions = torch.rand((3, 2, GRID.size, GRID.size), generator=seeded())
     changed = {}
     for uses_goal in (True, False):
-        pilot = ExecutionModel(ExecutionConfig(uses_goal=uses_goal)).eval()
+        config = ExecutionConfig(uses_goal=uses_goal)
         for channel in (TRAJECTORY, GOAL):
-            other = cropped.clone()
+            other = distributions.clone()
             other[:, channel] = 0
-            changed[uses_goal, channel] = not torch.equal(pilot(cropped), pilot(other))
+            seen, without = (crop_around(maps, torch.zeros(3, 3), config) for maps in (distributions, other))
+            changed[uses_goal, channel] = not torch.equal(seen, without)
     assert changed == {(True, TRAJECTORY): True, (True, GOAL): True, (False, TRAJECTORY): True, (False, GOAL): False}
+
+
+def circle(num_points=48, radius=6.0):
+    """A full circle (1, P, 2), counter-clockwise, that starts and ends at the origin of the map frame."""
+    angle = torch.linspace(-math.pi / 2, 1.5 * math.pi, num_points)
+    return torch.stack([radius * angle.cos(), radius * (1 + angle.sin())], -1)[None]
+
+
+def progress_along(track, parts):
+    """Most likely part after each of the points (T, 2), map frame, where a drone has been."""
+    progress, places = begin_progress(1, parts.shape[1], torch.device("cpu")), []
+    for x, y in track.tolist():
+        progress = update_progress(progress, parts, torch.tensor([[x, y, 0.0]]), GRID)
+        places.append(int(progress.argmax()))
+    return places
+
+
+def test_a_drone_that_flies_a_circle_goes_from_part_to_part_though_the_last_ends_where_the_first_began():
+    path = circle()
+    parts = target_distributions(path, torch.tensor([path.shape[1]]), GRID, 0.6, num_parts=6)[:, :-1]
+    waiting, flying = progress_along(path[0, :1].repeat(30, 1), parts), progress_along(path[0], parts)
+    assert set(waiting) == {0}
+    assert flying == sorted(flying) and set(flying) == set(range(6))
+
+
+def test_a_short_way_has_all_its_parts_too():
+    path = torch.tensor([[[0.0, 0.0], [0.7, 0.0], [1.4, 0.0], [2.1, 0.0]]])
+    parts = target_distributions(path, torch.tensor([4]), GRID, 0.6, num_parts=6)
+    assert torch.allclose(parts.sum((2, 3)), torch.ones(1, 7), atol=1e-5)
+    stay = path[0, -1:].repeat(4, 1)
+    assert progress_along(torch.cat([path[0], stay]), parts[:, :-1])[-1] == 5
+
+
+def test_the_goal_is_not_seen_before_the_last_part_of_the_way():
+    path, config = circle(), ExecutionConfig(num_parts=6)
+    maps = target_distributions(path, torch.tensor([path.shape[1]]), GRID, 0.6, num_parts=6)
+    at_start = torch.zeros(1, 3)
+    first, last = (
+        look_around(maps, progress, at_start, config)[:, : 3 * 144].view(3, 12, 12)
+        for progress in (torch.eye(6)[:1], torch.eye(6)[5:])
+    )
+    assert not first[2].any() and last[2].sum() > 0.5
+    ahead, right = first[0].sum(0), first[0].sum(1)  # by columns, which run ahead, and rows, to the right
+    assert ahead[6:].sum() > ahead[:6].sum() and right[:6].sum() > right[6:].sum(), (
+        "the circle begins ahead, to the left"
+    )
+
+
+def test_parts_of_the_way_share_each_point_and_follow_each_other():
+    from pvn.learning.losses import part_shares
+
+    shares = part_shares(torch.tensor([25, 9]), 25, 4)
+    assert not shares[1, :, 9:].any() and (shares.sum(2) > 0).all()
+    assert torch.allclose(shares[0].sum(0)[3:22], torch.ones(19), atol=1e-5), (
+        "between the middles of first and last part"
+    )
+    middle = (shares * torch.arange(25)).sum(2) / shares.sum(2)
+    assert (middle.diff(dim=1) > 0).all()
+    assert torch.equal(part_shares(torch.tensor([3]), 5, 1), torch.tensor([[[1.0, 1.0, 1.0, 0.0, 0.0]]]))

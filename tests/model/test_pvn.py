@@ -8,7 +8,7 @@ import torch
 from pvn.geometry import pose_in_map
 from pvn.learning.dagger import Mixture
 from pvn.learning.stage2 import DemonstratedVisitation, action_loss
-from pvn.model.execution import crop_around, to_action
+from pvn.model.execution import look_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.pvn import IdealAct
@@ -67,8 +67,8 @@ def test_the_agent_flies_by_the_last_prediction_as_it_lies_around_the_drone_now(
     now = flown[4]
     pose = pose_in_map(now.observation.pose_world, torch.tensor([task.start for task in tasks]))
     with torch.no_grad():
-        cropped = crop_around(flown[0].after.visitation.probability, pose, agent.execution.config)
-        output = agent.execution(cropped)
+        seen = look_around(flown[0].after.visitation.parts, now.after.progress, pose, agent.execution.config)
+        output = agent.execution(seen)
     assert torch.allclose(now.after.output, output, atol=1e-6)
     assert torch.allclose(now.action, to_action(output, 0.07, SIMULATOR), atol=1e-5)
     assert not torch.allclose(now.after.output, flown[0].after.output, atol=1e-6)
@@ -85,7 +85,7 @@ def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_n
     learner = DemonstratedVisitation(pilot, demonstrations, 0.6, SIMULATOR)
     mixture = Mixture(learner, Oracle(demonstrations), 0.5, SIMULATOR, torch.Generator().manual_seed(0))
     _, memory = mixture.act(flown[0].observation, mixture.begin(tasks, torch.device("cpu")))
-    action_loss(pilot(memory.learner.cropped), memory.wanted, 0.8).backward()
+    action_loss(pilot(memory.learner.seen), memory.wanted, 0.8).backward()
     assert all(has_gradient(parameter) for parameter in pilot.parameters())
     assert all(parameter.grad is None for parameter in agent.visitation.parameters())
     assert not flown[0].after.output.requires_grad, "nothing is learned in flight"

@@ -1,0 +1,80 @@
+"""Mirrored segments: as true as what they are made from."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pvn.corpus.mirroring import mirror, mirror_layout, mirror_text, mirrored
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import Oracle
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.lakes import LAKE_CELLS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Turn left and stop.", "Turn right and stop."),
+        ("TURN RIGHT, then go to the Left side", "TURN LEFT, then go to the Right side"),
+        ("stop with the well on your right", "stop with the well on your left"),
+        ("circle it clockwise", "circle it counterclockwise"),
+        ("fly to the red fence", "fly to the yellow fence"),
+        ("past the red mushroom to the blue fence", "past the red mushroom to the blue fence"),
+        ("stop right before the tank", "stop right before the tank"),
+        ("a right angle to the right", "a right angle to the left"),
+        ("turn right away from the palm", "turn left away from the palm"),
+    ],
+)
+def test_sides_and_fences_change_places_and_nothing_else_does(text, expected):
+    assert mirror_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["go right past the barrel", "when you have left the barrel behind", "between the red and the blue fence"]
+)
+def test_words_whose_meaning_is_in_doubt_are_not_mirrored(text):
+    assert mirror_text(text) is None
+
+
+def test_mirrored_twice_is_as_before(meadow):
+    for segment in meadow["train"][:60]:
+        once = mirror(segment, lambda number: number + 1000)
+        if once is None:
+            continue
+        twice = mirror(once, lambda number: number - 1000)
+        assert twice is not None and twice.environment == segment.environment
+        assert np.allclose(twice.demonstration.path, segment.demonstration.path)
+        assert twice.task.instruction == segment.task.instruction and twice.annotation == segment.annotation
+        assert np.array_equal(twice.task.layout.lake, segment.task.layout.lake)
+        assert math.remainder(twice.task.start[2] - segment.task.start[2], 2 * math.pi) == pytest.approx(0, abs=1e-9)
+
+
+def test_most_instructions_can_be_mirrored_and_one_field_stays_one(meadow):
+    twins = mirrored(meadow["train"], lambda number: number + 1000)
+    assert len(twins) > 0.9 * len(meadow["train"])
+    layouts = {}
+    for twin in twins:
+        assert layouts.setdefault(twin.environment, twin.task.layout) is twin.task.layout
+
+
+def test_the_lake_is_mirrored_with_the_landmarks(meadow):
+    layout = next(s.task.layout for s in meadow["train"] if s.task.layout.lake.any())
+    other = mirror_layout(layout)
+    x, y = np.argwhere(layout.lake)[0]
+    assert other.lake[LAKE_CELLS - 1 - x, y]
+    assert other.landmarks[0].x == pytest.approx(50 - layout.landmarks[0].x)
+
+
+def test_the_oracle_flies_the_mirror_image_of_its_flight(meadow):
+    segments = [s for s in meadow["train"][:12] if mirror_text(s.task.instruction) is not None][:4]
+    tracks = []
+    for some in (segments, [mirror(s, lambda number: number) for s in segments]):
+        demonstrations = [segment.demonstration for segment in some]
+        tasks = [demonstration.task for demonstration in demonstrations]
+        config = SimulatorConfig(quality="none")
+        log = fly(simulator_for(tasks, config=config), tasks, Oracle(demonstrations, simulator=config))
+        tracks.append(log.pose_world[:, :, :2])
+    assert torch.allclose(tracks[1][..., 0], 50 - tracks[0][..., 0], atol=1e-2)
+    assert torch.allclose(tracks[1][..., 1], tracks[0][..., 1], atol=1e-2)
