@@ -209,6 +209,22 @@ _ROWS = (
         flight_changes=FlightChanges(yaw_factor=2.0),
         paper={"dev": PaperRow(41.09, 8.6, 6.12)},
     ),
+    System(
+        # Beyond the paper: an instruction encoder with slots, the way in ordered parts, and maps that know what was
+        # never seen.
+        name="pvn-plus",
+        agent_class=_pvn,
+        training="two stages",
+        recipe_changes=lambda recipe: {
+            "sizes.word_size": 64,
+            "sizes.num_slots": 6,
+            "sizes.embedding_size": 192,
+            "sizes.word_dropout": 0.1,
+            "sizes.grounding_channels": 8,
+            "sizes.num_parts": 6,
+            "sizes.knows_unseen": True,
+        },
+    ),
 )
 
 SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}

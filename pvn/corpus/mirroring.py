@@ -30,9 +30,9 @@ COLOURS = frozenset("red yellow blue white".split())
 TURNING = frozenset(
     "your the ur my its their turn turning turns bend bending bends on curve curving curves bear bearing swing "
     "swinging hard sharp sharply slight slightly ease easing bit little curl curling veer veering lean leaning rotate "
-    "rotating sweep sweeping hook spin spinning to wide gently back arc arcing wheel big a out loop looping circle circling "
-    "half quarter long huge left drift drifting dodge nudge bank cut slip angle wrap head square slide yaw whip lap "
-    "further tightly around round edge tight full once twice degrees at pivot going off ahead".split()
+    "rotating sweep sweeping hook spin spinning to wide gently back arc arcing wheel big a out loop looping circle "
+    "circling half quarter long huge left drift drifting dodge nudge bank cut slip angle wrap head square slide yaw "
+    "whip lap further tightly around round edge tight full once twice degrees at pivot going off ahead".split()
 )
 """Words before "right" after which it is a side."""
 NEAR = frozenset(

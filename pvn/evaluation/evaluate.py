@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.corpus.store import read_corpus
+from pvn.evaluation.circling import measure_circles
 from pvn.evaluation.flights import Flights, fly_split
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
@@ -130,7 +131,8 @@ def evaluate_pilot(
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
-    summary = summarise(pilot.name, split, metrics, segments)
+    circles = measure_circles(flights.paths(), metrics.is_success.tolist(), segments)
+    summary = replace(summarise(pilot.name, split, metrics, segments), circles=circles)
     if stem is not None:
         with replacing(stem.with_name(f"{stem.name}.json")) as temporary:
             temporary.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")

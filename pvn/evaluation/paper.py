@@ -19,7 +19,7 @@ Verdict = Literal["holds", "too close to tell", "reversed"]
 
 COMPARED = tuple(name for name, system in SYSTEMS.items() if "test" in system.paper)
 """Systems of the table's first part, which fly both splits here."""
-ANALYSED = tuple(name for name in SYSTEMS if name not in COMPARED)
+ANALYSED = tuple(name for name, system in SYSTEMS.items() if system.paper and name not in COMPARED)
 """Systems of its second part, which fly the development split."""
 TABLE: tuple[tuple[str, str], ...] = (
     *((name, "test") for name in COMPARED),

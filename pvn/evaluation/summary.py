@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
+from pvn.evaluation.circling import CircledFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 
@@ -53,10 +54,10 @@ class Group:
     def to_json(self) -> dict[str, Any]:
         """Every field by name; estimates as {value, low, high}, the curve as a list of them with their radii."""
         estimates = {
-            field.name: value.to_json() if isinstance(value, Estimate) else value
-            for field in fields(self)
-            if field.name != "success_by_radius"
-            for value in [getattr(self, field.name)]
+            column.name: value.to_json() if isinstance(value, Estimate) else value
+            for column in fields(self)
+            if column.name != "success_by_radius"
+            for value in [getattr(self, column.name)]
         }
         curve = [{"radius": radius, **estimate.to_json()} for radius, estimate in self.success_by_radius.items()]
         return estimates | {"success_by_radius": curve}
@@ -70,9 +71,9 @@ class Group:
             for point in content["success_by_radius"]
         }
         values: dict[str, Any] = {
-            field.name: content[field.name] if field.name in plain else Estimate(**content[field.name])
-            for field in fields(Group)
-            if field.name != "success_by_radius"
+            column.name: content[column.name] if column.name in plain else Estimate(**content[column.name])
+            for column in fields(Group)
+            if column.name != "success_by_radius"
         }
         return Group(**values, success_by_radius=curve)
 
@@ -91,6 +92,8 @@ class Summary:
     """By kind of manoeuvre; a flight counts for each kind that it has."""
     by_length: Mapping[str, Group]
     """By number of words in the instruction."""
+    circles: Mapping[str, CircledFlights] = field(default_factory=dict)
+    """By how far round a landmark they should go: flights that were told to circle one."""
 
     def to_json(self) -> dict[str, Any]:
         """The overall results at the top, the groups below them by name."""
@@ -102,6 +105,7 @@ class Summary:
             "unseen": self.unseen.to_json() if self.unseen else None,
             "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
             "by_length": {name: group.to_json() for name, group in self.by_length.items()},
+            "circles": {amount: flights.to_json() for amount, flights in self.circles.items()},
         }
 
     @staticmethod
@@ -119,6 +123,8 @@ class Summary:
             unseen=Group.from_json(content["unseen"]) if content["unseen"] else None,
             by_manoeuvre=groups("by_manoeuvre"),
             by_length=groups("by_length"),
+            # Earlier summaries have none.
+            circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
         )
 
 

@@ -69,3 +69,17 @@ def print_results(
             written = (_with_interval(rate) if len(rows) < 3 else f"{rate.value:.1f}" for rate in rates)
             table.add_row(name, str(group.flights), *written)
     console.print(table)
+    _print_circles(console, summaries)
+
+
+def _print_circles(console: Console, summaries: Sequence[Summary]) -> None:
+    """How far round a landmark flights went that were told to circle it."""
+    if not any(summary.circles for summary in summaries):
+        return
+    headings = ("system", "circle", "flights", "median swept", "flown %", "flown and reached %")
+    table = titled_table("flights told to circle a landmark (docs/metrics.md)", *headings)
+    for summary in summaries:
+        for amount, circled in summary.circles.items():
+            figures = (f"{circled.median_swept:.0f}°", f"{circled.flown:.0f}", f"{circled.flown_and_reached:.0f}")
+            table.add_row(summary.system, amount, str(circled.flights), *figures)
+    console.print(table)
