@@ -1,4 +1,4 @@
-"""`pvn corpus`: make, import and look at corpora."""
+"""`pvn corpus`: make, extend, import and look at corpora."""
 
 from __future__ import annotations
 
@@ -198,11 +198,53 @@ class CorpusImport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusAdd:
+    """Add instructions of your own to a corpus: other words for its flights (.json), or new flights (.csv)."""
+
+    folder: Positional[Path]
+    """Folder of the corpus; it is not changed."""
+    file: Positional[Path]
+    """Your instructions: JSON, {"12-3": "go to the well"} with the ids of segments, or CSV with the columns field,
+    start, path, text and, if you like, author and split (docs/formats.md)."""
+    out: Path
+    """Folder for the corpus with your instructions in it; it must not exist."""
+    author: str | None = None
+    """Who wrote the instructions, where the file does not say."""
+
+    def run(self) -> None:
+        """Read, check and add, and print how many segments were added."""
+        import hashlib
+
+        from pvn.corpus.natural.own import read_instructions
+        from pvn.corpus.segments import joined
+        from pvn.corpus.store import check_new, origin, read_corpus, write_corpus
+
+        check_new(self.out)
+        corpus = read_corpus(self.folder)
+        added = read_instructions(self.file, corpus, author=self.author)
+        # The fingerprint tells corpora apart to which other versions of the file were added.
+        note = {
+            "file": self.file.name,
+            "sha256": hashlib.sha256(self.file.read_bytes()).hexdigest(),
+            "segments": len(added),
+        }
+        before = origin(self.folder)
+        write_corpus(
+            joined((corpus, added), corpus.name), self.out, {**before, "added": [*before.get("added", []), note]}
+        )
+        parts = ", ".join(f"{len(added[split]):,} {split}" for split in added.splits)
+        ids = [segment.id for segment in added]
+        print(f"{len(added):,} of your instructions ({parts}): {ids[0]} to {ids[-1]}")
+        print(f"{len(corpus) + len(added):,} segments: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusVerb:
-    """Make, import and look at corpora."""
+    """Make, extend, import and look at corpora."""
 
     what: (
         Annotated[CorpusMake, subcommand("make", prefix_name=False)]
+        | Annotated[CorpusAdd, subcommand("add", prefix_name=False)]
         | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
         | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
         | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]
