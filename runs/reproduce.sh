@@ -4,8 +4,8 @@
 # A small version for a CPU: `pvn reproduce --out smoke --preset smoke`.
 set -euo pipefail
 
-# The corpus: 27,965 instructions and their flights. A minute on two cores.
-pvn corpus make --size 27965 --out reproduction/corpus
+# The corpus: 27,965 instructions and their flights, without those that people wrote. A minute on two cores.
+pvn corpus make --size 27965 --without natural --out reproduction/corpus
 
 # Every system that is trained. An interrupted run resumes with --resume. TensorBoard: reproduction/runs/*/logs.
 pvn train --agent chaplot --preset paper --corpus reproduction/corpus --out reproduction/runs/chaplot --device cuda

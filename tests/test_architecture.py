@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 from pvn.systems import SYSTEMS
@@ -103,6 +104,14 @@ def test_the_readme_tree_is_the_tree_on_disk():
 def test_modules_stay_readable_in_one_sitting():
     for path in PACKAGE.rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 400, path
+
+
+def test_every_data_file_is_in_the_wheel():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["pvn"]
+    packed = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    files = {path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {path for path in files if path.suffix != ".py"} == packed, "package-data in pyproject.toml"
+    assert all(list(PACKAGE.glob(pattern)) for pattern in patterns)
 
 
 def test_a_system_is_named_in_the_table_and_in_its_own_file_alone():

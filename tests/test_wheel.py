@@ -75,6 +75,7 @@ def test_the_wheel_has_the_package_and_its_data_and_nothing_else(wheel):
     assert "pvn/py.typed" in names
     assert {f"pvn/weights/{agent}.safetensors" for agent in ("pvn", "gsmn", "chaplot")} <= set(names)
     assert any(name.startswith("pvn/corpus/meadow/phrase_banks/") for name in names)
+    assert {f"pvn/corpus/natural/{split}.npz" for split in ("train", "dev")} <= set(names)
 
 
 def test_the_installed_wheel_flies(environment, tmp_path):

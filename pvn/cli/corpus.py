@@ -1,4 +1,4 @@
-"""`pvn corpus`: make, import and look at corpora."""
+"""`pvn corpus`: make, extend, import and look at corpora."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, subcommand
 
-from pvn.cli.options import SegmentNames, Split, print_json
+from pvn.cli.options import LeftOut, SegmentNames, Split, print_json
 
 LINES_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusMake:
-    """Make the bundled corpus, or one from phrase banks of your own."""
+    """Make the bundled corpus, of generated and of natural instructions, or one from phrase banks of your own."""
 
     out: Path
     """Folder for the corpus; it must not exist."""
     size: int = 27_965
-    """Segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072 test."""
+    """Generated segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072
+    test. To these come 7,000 train and 300 dev segments with natural instructions, fewer in proportion for a smaller
+    size."""
     seed: int = 0
     """The same seed gives the same corpus."""
     bank: UseAppendAction[tuple[tuple[Path, ...], ...]] = ()
-    """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated."""
+    """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated. Natural
+    instructions are then left out."""
+    without: LeftOut = ()
+    """Leave out: natural, the instructions that people wrote. Then the corpus has the size given, as the paper's."""
     only: Split | None = None
     """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
     noise: float = 0.04
@@ -38,8 +43,9 @@ class CorpusMake:
 
         from pvn.cli.progress import progress_bar
         from pvn.corpus.meadow.banks import read_banks
-        from pvn.corpus.meadow.generator import make_meadow, split_sizes
-        from pvn.corpus.segments import SPLITS
+        from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
+        from pvn.corpus.natural.bundled import natural_corpus
+        from pvn.corpus.segments import SPLITS, joined
         from pvn.corpus.store import check_new, write_corpus
         from pvn.simulator.compiling import num_cores
 
@@ -61,6 +67,10 @@ class CorpusMake:
                 watch=advance_to,
             )
         origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
+        if not self.bank and "natural" not in self.without:
+            natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
+            corpus = joined((corpus, natural), corpus.name)
+            origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
         write_corpus(corpus, self.out, origin)
         parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)
         print(f"{len(corpus):,} segments ({parts}) in {time.perf_counter() - began:.0f} s: {self.out}")
@@ -188,11 +198,53 @@ class CorpusImport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusAdd:
+    """Add instructions of your own to a corpus: other words for its flights (.json), or new flights (.csv)."""
+
+    folder: Positional[Path]
+    """Folder of the corpus; it is not changed."""
+    file: Positional[Path]
+    """Your instructions: JSON, {"12-3": "go to the well"} with the ids of segments, or CSV with the columns field,
+    start, path, text and, if you like, author and split (docs/formats.md)."""
+    out: Path
+    """Folder for the corpus with your instructions in it; it must not exist."""
+    author: str | None = None
+    """Who wrote the instructions, where the file does not say."""
+
+    def run(self) -> None:
+        """Read, check and add, and print how many segments were added."""
+        import hashlib
+
+        from pvn.corpus.natural.own import read_instructions
+        from pvn.corpus.segments import joined
+        from pvn.corpus.store import check_new, origin, read_corpus, write_corpus
+
+        check_new(self.out)
+        corpus = read_corpus(self.folder)
+        added = read_instructions(self.file, corpus, author=self.author)
+        # The fingerprint tells corpora apart to which other versions of the file were added.
+        note = {
+            "file": self.file.name,
+            "sha256": hashlib.sha256(self.file.read_bytes()).hexdigest(),
+            "segments": len(added),
+        }
+        before = origin(self.folder)
+        write_corpus(
+            joined((corpus, added), corpus.name), self.out, {**before, "added": [*before.get("added", []), note]}
+        )
+        parts = ", ".join(f"{len(added[split]):,} {split}" for split in added.splits)
+        ids = [segment.id for segment in added]
+        print(f"{len(added):,} of your instructions ({parts}): {ids[0]} to {ids[-1]}")
+        print(f"{len(corpus) + len(added):,} segments: {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusVerb:
-    """Make, import and look at corpora."""
+    """Make, extend, import and look at corpora."""
 
     what: (
         Annotated[CorpusMake, subcommand("make", prefix_name=False)]
+        | Annotated[CorpusAdd, subcommand("add", prefix_name=False)]
         | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
         | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
         | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvn.cli.options import AgentNames, Device, Split, print_json
+from pvn.cli.options import AgentNames, Device, Source, Split, print_json
 from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class Evaluate:
     """Folder of the corpus."""
     split: Split = "dev"
     """Which split."""
+    source: Source | None = None
+    """Fly only segments whose instructions come from here: phrases of a bank, people who wrote them for the flight,
+    the narrator, or LANI; by default all. The paper's table is about phrases."""
     limit: int | None = None
     """Fly only this many segments, counted from the first."""
     altitude: float | None = None
@@ -93,7 +96,9 @@ class Evaluate:
             stop_threshold=self.stop_threshold,
             plan_every=self.plan_every,
         )
-        segments, training = read_split(self.corpus, self.split, self.limit, needs_training=AVERAGE in self.agent)
+        segments, training = read_split(
+            self.corpus, self.split, self.limit, source=self.source, needs_training=AVERAGE in self.agent
+        )
         if self.record > len(segments):
             raise ValueError(
                 f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
@@ -105,7 +110,7 @@ class Evaluate:
             predicting_agent(pilot)
         evaluated, bounds = [], []
         for pilot in pilots:
-            stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments))
+            stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments), self.source)
             with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
                 found = evaluate_pilot(
                     pilot, segments, split=self.split, stem=stem, device=self.device, watch=advance_to
@@ -122,13 +127,15 @@ class Evaluate:
         import sys
 
         from pvn.cli.progress import progress_over
+        from pvn.evaluation.evaluate import result_stem
         from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
         for line in missing_formats().values():
             print(line, file=sys.stderr)
+        stem = result_stem(self.out / "recordings", pilot.name, self.split, None, len(segments), self.source)
         for number, segment in enumerate(progress_over(f"recording {pilot.name}", segments), start=1):
             record = fly_to_show(pilot, segment.task, demonstrated=segment.demonstration.path, device=self.device)
-            save_flight(record, self.out / "recordings" / f"{pilot.name}_{self.split}_{number}")
+            save_flight(record, stem.with_name(f"{stem.name}_{number}"))
 
     def _evaluate_predictions(self, pilot: Pilot, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
         """Fly a PVN once more, evaluate its predictions, and write report and figure."""
@@ -144,6 +151,7 @@ class Evaluate:
         environments = [segment.environment for segment in segments]
         report = {"system": pilot.name, "split": self.split, **quality.to_json(environments)}
         write_json(self.out / f"bound_{stem}.json", report)
-        title = f"{pilot.name}, {len(segments):,} flights of split {self.split}"
+        which = self.split if self.source is None else f"{self.split}, {self.source}"
+        title = f"{pilot.name}, {len(segments):,} flights of split {which}"
         draw_prediction_quality(self.out / f"calibration_{stem}.png", quality, title)
         return report

@@ -17,6 +17,7 @@ from pvn.systems import AGENT_FILE, SYSTEMS, TRAINED
 Device = Literal["cpu", "cuda"]
 Preset = Literal["paper", "smoke"]
 SPLITS = ("train", "dev", "test")
+SOURCES = ("phrases", "natural", "narrated", "lani")
 
 
 def _known(text: str, names: Sequence[str], others: str = "") -> str:
@@ -82,6 +83,12 @@ _SYSTEM_NAMES = f"{{{','.join(SYSTEMS)}}}"
 
 
 Split = Annotated[Literal["train", "dev", "test"], _option("{train,dev,test}", lambda text: _known(text, SPLITS))]
+Source = Annotated[
+    Literal["phrases", "natural", "narrated", "lani"],
+    _option(f"{{{','.join(SOURCES)}}}", lambda text: _known(text, SOURCES)),
+]
+LeftOut = Annotated[tuple[Literal["natural"], ...], _several("{natural}", lambda text: _known(text, ("natural",)))]
+"""What the bundled corpus is made without."""
 AgentName = Annotated[str, _option(f"{_SYSTEM_NAMES}|FILE", _agent)]
 """Who flies: a system, or an agent's .safetensors file."""
 AgentNames = Annotated[tuple[str, ...], _several(f"{_SYSTEM_NAMES}|FILE", _agent)]

@@ -106,6 +106,11 @@ class Reproduce:
     def _size(self) -> int:
         return self.size or SIZES[self.preset]
 
+    @property
+    def _corpus_made(self) -> CorpusMake:
+        """The corpus of the table: phrases alone, as LANI's size and the results so far are about."""
+        return CorpusMake(out=self.folder.corpus, size=self._size, without=("natural",))
+
     def _rows(self) -> list[tuple[str, Any]]:
         """Systems to fly, each with a split."""
         from pvn.evaluation.paper import TABLE
@@ -134,7 +139,7 @@ class Reproduce:
         """Every step before the report, in order."""
         folder = self.folder
         if self.corpus is None:
-            yield Step("corpus", CorpusMake(out=folder.corpus, size=self._size).run, lambda: folder.has_corpus)
+            yield Step("corpus", self._corpus_made.run, lambda: folder.has_corpus)
         for run in self._runs():
             yield Step(f"train {run}", partial(_train, self._training(run)), folder.agent(run).exists)
         for name, split in self._rows():
@@ -147,7 +152,7 @@ class Reproduce:
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
         folder, where = self.folder, f"--device {self.device}"
-        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --out {folder.corpus}"]
+        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {folder.corpus}"]
         for run in self._runs():
             lender = SYSTEMS[run].stage1_of
             lines.append(

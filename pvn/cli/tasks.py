@@ -50,10 +50,10 @@ def as_chosen(segment: Segment, label: str) -> ChosenTask:
 
 def read_field(field: int | Path) -> Layout:
     """The layout of a random field, or of a LANI environment file."""
-    from pvn.corpus.meadow.generator import sample_paragraph
+    from pvn.corpus.meadow.generator import numbered_layout
     from pvn.world.lani import read_layout
 
-    return sample_paragraph(field)[0].task.layout if isinstance(field, int) else read_layout(field)
+    return numbered_layout(field) if isinstance(field, int) else read_layout(field)
 
 
 def tour_segments(field: int | Path, seed: int | None) -> list[Segment]:

@@ -288,7 +288,7 @@ class _Intake:
                 self.refusals.append(Refusal(f"{where}, segment {place}", str(each), each.kind))
             else:
                 self.homes.setdefault(environment, (entry.split, each.task.layout))
-                self.segments[entry.split].append(Segment(environment, place, each))
+                self.segments[entry.split].append(Segment(environment, place, each, source="lani"))
 
     def _demonstrations(self, entry: _Entry, environment: int, where: str) -> Iterator[Demonstration | Unusable]:
         paragraph = read_paragraph(entry.content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,6 +10,10 @@ from pvn.world.task import Demonstration, Task
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+Source = Literal["phrases", "natural", "narrated", "lani"]
+"""Where an instruction comes from: filled into a phrase of a bank; written by a person for this flight; told by the
+narrator; imported from LANI."""
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,16 @@ class Annotation:
     meant: tuple[int, ...]
     """Indices in the layout of the landmarks A, B, C."""
     phrase: str
-    """The phrase its instruction is made from, by author and index in the author's bank: "a12"."""
+    """The phrase its instruction is made from, by author and index in the author's bank: "a12"; "" if from none."""
     is_seen: bool
-    """Whether training segments may use this phrase."""
+    """Whether training segments may use this phrase; False without one."""
     is_ambiguous: bool
     """Whether a reference fits several landmarks of the field."""
+
+
+def phrase_author(phrase: str) -> str | None:
+    """The author of a phrase: "a" of "a12"; None of no phrase."""
+    return phrase.rstrip("0123456789") or None
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,16 @@ class Segment:
     demonstration: Demonstration
     annotation: Annotation | None = None
     """None if nothing is known, as for LANI's segments."""
+    source: Source = "phrases"
+    """Where its instruction comes from."""
+    author: str | None = None
+    """Who wrote the instruction, or the phrase that it is made from: "a"; None if that is not known."""
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise ValueError(f"source: got {self.source!r}, expected one of {', '.join(SOURCES)}")
+        if self.author == "":
+            raise ValueError("author: got an empty name, expected a name, or None if the author is not known")
 
     @property
     def task(self) -> Task:
@@ -51,6 +70,12 @@ class Segment:
     def id(self) -> str:
         """Environment and index in the paragraph: "12-3"."""
         return f"{self.environment}-{self.place}"
+
+    @property
+    def is_seen(self) -> bool | None:
+        """Whether training segments may use its phrase; None if it is made from none, or if that is not known."""
+        note = self.annotation
+        return None if note is None or not note.phrase else note.is_seen
 
 
 @dataclass(frozen=True)
@@ -101,3 +126,22 @@ class Corpus:
             f"segment: got {name!r}, expected the id of a segment in this corpus, environment and place, such as "
             f"{first.id if first else '12-3'!r}"
         )
+
+
+def joined(corpora: Sequence[Corpus], name: str) -> Corpus:
+    """One corpus of all segments of several, split by split and in their order; no two may share an environment."""
+    splits = {
+        split: tuple(segment for corpus in corpora for segment in corpus.splits.get(split, ()))
+        for split in SPLITS
+        if any(split in corpus.splits for corpus in corpora)
+    }
+    homes: dict[int, int] = {}
+    for place, corpus in enumerate(corpora):
+        for segment in corpus:
+            if homes.setdefault(segment.environment, place) != place:
+                first = corpora[homes[segment.environment]]
+                raise ValueError(
+                    f"environment {segment.environment} is in {first.name} and in {corpus.name}, expected each number "
+                    "in one of the corpora; number the fields of one of them anew"
+                )
+    return Corpus(name, splits)

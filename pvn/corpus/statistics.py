@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pvn.corpus.segments import Corpus, Segment
+from pvn.corpus.segments import SOURCES, Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.geometry import path_length
 from pvn.rollout.flight import fly, simulator_for
@@ -66,17 +66,49 @@ def _shares(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, floa
 
 
 def _annotated(segments: Sequence[Segment]) -> dict[str, Any]:
-    """Statistics of the annotations, if there are any."""
+    """Statistics of the annotations, if there are any; references and phrases only of what is made from phrases."""
     notes = [segment.annotation for segment in segments if segment.annotation is not None]
     if not notes:
         return {}
+    made = [note for note in notes if note.phrase]
     kinds = Counter(re.match(r"lake (?:pass|circle)|\w+", text)[0] for note in notes for text in note.manoeuvres)  # type: ignore[index]
     return {
         "manoeuvres": {kind: count / len(notes) for kind, count in kinds.most_common()},
         "manoeuvres_per_segment": float(np.mean([len(note.manoeuvres) for note in notes])),
-        "ambiguous_share": float(np.mean([note.is_ambiguous for note in notes])),
-        "phrases": len({note.phrase for note in notes}),
+        **({"ambiguous_share": float(np.mean([note.is_ambiguous for note in made]))} if made else {}),
+        **({"phrases": len({note.phrase for note in made})} if made else {}),
     }
+
+
+def _by_source(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """For each source of instructions: how many, by how many authors, how long, and which words; texts: tokenised."""
+    words: dict[str, list[str]] = {source: [] for source in SOURCES}
+    for segment, text in zip(segments, texts, strict=True):
+        words[segment.source] += text.split()
+    phrase_words = set(words["phrases"])
+    report: dict[str, dict[str, Any]] = {}
+    for source in SOURCES:
+        own = [segment for segment in segments if segment.source == source]
+        if own:
+            report[source] = {
+                "segments": len(own),
+                "environments": len({segment.environment for segment in own}),
+                "authors": len({segment.author for segment in own if segment.author is not None}),
+                "tokens_per_segment": len(words[source]) / len(own),
+                "vocabulary": len(set(words[source])),
+            }
+            if phrase_words:
+                report[source]["words_not_in_phrases"] = len(set(words[source]) - phrase_words)
+                report[source]["tokens_not_in_phrases_share"] = float(
+                    np.mean([word not in phrase_words for word in words[source]])
+                )
+    return report
+
+
+def _unseen_share(segments: Sequence[Segment]) -> float:
+    """Share of segments with an unseen phrase among those that are made from phrases; 0 if none are."""
+    is_seen = [segment.is_seen for segment in segments if segment.is_seen is not None]
+    return 1.0 - float(np.mean(is_seen)) if is_seen else 0.0
 
 
 def measure_corpus(corpus: Corpus) -> dict[str, Any]:
@@ -96,7 +128,7 @@ def measure_corpus(corpus: Corpus) -> dict[str, Any]:
             split: {
                 "segments": len(part),
                 "environments": len({segment.environment for segment in part}),
-                "unseen_share": float(np.mean([s.annotation is not None and not s.annotation.is_seen for s in part])),
+                "unseen_share": _unseen_share(part),
             }
             for split, part in corpus.splits.items()
         },
@@ -114,5 +146,6 @@ def measure_corpus(corpus: Corpus) -> dict[str, Any]:
         "stop_success_percent": _success_percent(scored, Stop()),
         "average_success_percent": _success_percent(scored, Average()),
         "phenomena": _shares(segments, texts),
+        "sources": _by_source(segments, texts),
         **_annotated(segments),
     }

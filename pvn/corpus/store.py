@@ -14,14 +14,14 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
+from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split, phrase_author
 from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
@@ -70,8 +70,8 @@ def _pack_fields(columns: Columns, fields: dict[int, Layout], classes: Sequence[
     columns["landmark_place"] = np.array([(m.x, m.y, m.radius, m.yaw) for m in marks], np.float64).reshape(-1, 4)
 
 
-def _pack(segments: Sequence[Segment], classes: Sequence[str]) -> Columns:
-    """The columns of a part, explained in docs/formats.md; landmarks refer to `classes` by number."""
+def pack_segments(segments: Sequence[Segment], classes: Sequence[str]) -> Columns:
+    """Segments as the columns of a part, explained in docs/formats.md; landmarks refer to `classes` by number."""
     columns: Columns = {}
     fields: dict[int, Layout] = {}
     for segment in segments:
@@ -92,6 +92,8 @@ def _pack(segments: Sequence[Segment], classes: Sequence[str]) -> Columns:
     _pack_texts(columns, "phrase", [note.phrase if note else "" for note in notes])
     _pack_numbers(columns, "stops", [note.stops if note else () for note in notes])
     _pack_numbers(columns, "meant", [note.meant if note else () for note in notes])
+    _pack_texts(columns, "source", [segment.source for segment in segments])
+    _pack_texts(columns, "author", [segment.author or "" for segment in segments])
     return columns
 
 
@@ -124,7 +126,22 @@ def _unpack_fields(columns: Columns, classes: Sequence[str]) -> dict[int, Layout
     }
 
 
-def _unpack(columns: Columns, classes: Sequence[str]) -> list[Segment]:
+def _sources(
+    columns: Columns, notes: Sequence[Annotation | None], unannotated: Source
+) -> list[tuple[Source, str | None]]:
+    """Source and author of each instruction."""
+    if "source" in columns:
+        pairs = zip(_texts(columns, "source"), _texts(columns, "author"), strict=True)
+        return [(cast(Source, source), author or None) for source, author in pairs]
+    # Written before there were these columns: what is annotated was made by the generator.
+    return [(unannotated, None) if note is None else ("phrases", phrase_author(note.phrase)) for note in notes]
+
+
+def unpack_segments(columns: Columns, classes: Sequence[str], unannotated: Source = "phrases") -> list[Segment]:
+    """The segments that were packed into the columns of a part.
+
+    unannotated: the source of segments without an annotation, where the columns do not have it.
+    """
     fields = _unpack_fields(columns, classes)
     phrases, meant, stops = _texts(columns, "phrase"), _rows(columns, "meant"), _rows(columns, "stops")
     manoeuvres = _texts(columns, "manoeuvres")
@@ -143,14 +160,15 @@ def _unpack(columns: Columns, classes: Sequence[str]) -> list[Segment]:
         for row, is_annotated in enumerate(columns["is_annotated"].tolist())
     ]
     return [
-        Segment(environment, place, Demonstration(Task(fields[environment], (x, y, yaw), instruction), path), note)
-        for environment, place, (x, y, yaw), path, instruction, note in zip(
+        Segment(environment, place, Demonstration(Task(fields[environment], start, instruction), path), note, *source)
+        for environment, place, start, path, instruction, note, source in zip(
             columns["segment_environment"].tolist(),
             columns["segment_place"].tolist(),
-            columns["start"].tolist(),
+            map(tuple, columns["start"].tolist()),
             _rows(columns, "path"),
             _texts(columns, "instruction"),
             notes,
+            _sources(columns, notes, unannotated),
             strict=True,
         )
     ]
@@ -187,9 +205,9 @@ def _landmark_classes(manifest: dict[str, Any]) -> tuple[str, ...]:
     return tuple(manifest.get("landmark_classes", FIRST_LANDMARK_CLASSES))
 
 
-def _read_part(path: Path, classes: Sequence[str]) -> list[Segment]:
+def _read_part(path: Path, classes: Sequence[str], unannotated: Source) -> list[Segment]:
     try:
-        return _unpack(load_file(path), classes)
+        return unpack_segments(load_file(path), classes, unannotated)
     except _UnknownClassError as unknown:
         raise ValueError(
             f"{path}: got the landmark class {str(unknown)!r}, expected one that pvn has (`pvn show catalogue`); read "
@@ -206,7 +224,7 @@ def _write_part(
 ) -> dict[str, Any]:
     name = f"{split}-{number:05d}.safetensors"
     with replacing(folder / name) as partial:
-        partial.write_bytes(save(_pack(segments, classes)))
+        partial.write_bytes(save(pack_segments(segments, classes)))
     return {"file": name, "split": split, "segments": len(segments)}
 
 
@@ -276,10 +294,12 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     folder = Path(folder)
     manifest = _read_manifest(folder)
     classes = _landmark_classes(manifest)
+    unannotated: Source = "lani" if str(manifest["name"]).startswith("lani") else "phrases"
     found: dict[Split, tuple[Segment, ...]] = {}
     for part in manifest["parts"]:
         if part["split"] in splits:
-            found[part["split"]] = (*found.get(part["split"], ()), *_read_part(folder / part["file"], classes))
+            segments = _read_part(folder / part["file"], classes, unannotated)
+            found[part["split"]] = (*found.get(part["split"], ()), *segments)
     return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.corpus.segments import SOURCES, SPLITS, Corpus, Segment, Source, Split
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.circling import measure_circles
 from pvn.evaluation.flights import Flights, fly_split
@@ -43,18 +43,35 @@ class Evaluated:
 
 
 def read_split(
-    corpus: Corpus | Path | str, split: Split, limit: int | None = None, *, needs_training: bool = False
+    corpus: Corpus | Path | str,
+    split: Split,
+    limit: int | None = None,
+    *,
+    source: Source | None = None,
+    needs_training: bool = False,
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """The first `limit` segments of a split, and the training segments where they are needed and there are any."""
+    """The first `limit` segments of a split, and the training segments where they are needed and there are any.
+
+    source: only segments to fly whose instructions come from there; None for all. Training segments are always all.
+    """
+    if source is not None and source not in SOURCES:
+        raise ValueError(f"source: got {source!r}, expected one of {', '.join(SOURCES)}, or None for all")
     if limit is not None and limit < 1:
         raise ValueError(f"limit: got {limit}, expected at least 1")
     where = "corpus" if isinstance(corpus, Corpus) else str(corpus)
     if not isinstance(corpus, Corpus):
         wanted = {split, "train"} if needs_training else {split}
         corpus = read_corpus(corpus, tuple(name for name in SPLITS if name in wanted))
-    segments = corpus.splits.get(split, ())[:limit]
+    segments = corpus.splits.get(split, ())
     if not segments:
         raise ValueError(f"{where}: has no segments in split {split}, expected some to fly")
+    there = {segment.source for segment in segments}
+    segments = tuple(segment for segment in segments if source is None or segment.source == source)[:limit]
+    if not segments:
+        raise ValueError(
+            f"source: got {source}, expected one that split {split} of {where} has: "
+            f"{', '.join(name for name in SOURCES if name in there)}"
+        )
     return tuple(segments), tuple(corpus.splits.get("train", ())) if needs_training else ()
 
 
@@ -139,9 +156,12 @@ def evaluate_pilot(
     return Evaluated(pilot, flights, metrics, summary)
 
 
-def result_stem(out: Path, pilot: str, split: Split, limit: int | None, num_segments: int) -> Path:
-    """Path of a pilot's results, without the suffix; a limit is part of the name, so that results are not mixed."""
-    return out / (f"{pilot}_{split}" + ("" if limit is None else f"_{num_segments}"))
+def result_stem(
+    out: Path, pilot: str, split: Split, limit: int | None, num_segments: int, source: Source | None = None
+) -> Path:
+    """Path of a pilot's results, without the suffix; it names source and limit, so that results are not mixed."""
+    parts = [pilot, split, *([] if source is None else [source]), *([] if limit is None else [str(num_segments)])]
+    return out / "_".join(parts)
 
 
 def _report_progress(watch: OnFlights, name: str, total: int, done: int) -> None:
@@ -153,6 +173,7 @@ def evaluate(
     corpus: Corpus | Path | str,
     *,
     split: Split = "dev",
+    source: Source | None = None,
     limit: int | None = None,
     out: Path | str | None = None,
     device: str = "cpu",
@@ -163,16 +184,18 @@ def evaluate(
     """Fly agents over a split of a corpus and score their flights: one summary for each agent, in order.
 
     agents: one or several names of systems ("pvn", "oracle"), paths of .safetensors files, loaded agents, or pilots.
-    corpus: a corpus, or its folder. limit: fly only the first `limit` segments. out: a folder for flights and
-    summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of training runs
-    whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were trained for.
-    watch: called as flights are done.
+    corpus: a corpus, or its folder. source: fly only segments whose instructions come from there ("phrases",
+    "natural", "narrated" or "lani"); None for all. limit: of these, fly only the first `limit`. out: a folder for
+    flights and summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of
+    training runs whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were
+    trained for. watch: called as flights are done.
     """
-    segments, training = read_split(corpus, split, limit, needs_training=AVERAGE in _as_list(agents))
+    needs_training = AVERAGE in _as_list(agents)
+    segments, training = read_split(corpus, split, limit, source=source, needs_training=needs_training)
     pilots = make_pilots(agents, segments, training=training, runs=runs, changes=changes, device=device)
     summaries = []
     for pilot in pilots:
-        stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments))
+        stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments), source)
         on_flight = partial(_report_progress, watch, pilot.name, len(segments))
         found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=on_flight)
         summaries.append(found.summary)

@@ -86,7 +86,7 @@ class Summary:
     split: str
     overall: Group
     seen: Group | None
-    """Segments whose phrases training may use; None if there are none, or the segments are not annotated."""
+    """Segments whose phrases training may use; None if there are none. Instructions from no phrase are in neither."""
     unseen: Group | None
     by_manoeuvre: Mapping[str, Group]
     """By kind of manoeuvre; a flight counts for each kind that it has."""
@@ -193,8 +193,8 @@ def summarise(
         system=system,
         split=split,
         overall=summarise_group(metrics, environments, bootstrap),
-        seen=group([s.annotation is not None and s.annotation.is_seen for s in segments]),
-        unseen=group([s.annotation is not None and not s.annotation.is_seen for s in segments]),
+        seen=group([segment.is_seen is True for segment in segments]),
+        unseen=group([segment.is_seen is False for segment in segments]),
         by_manoeuvre=groups(
             {name: [name in own for own in kinds] for name in sorted({k for own in kinds for k in own})}
         ),

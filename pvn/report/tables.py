@@ -123,6 +123,26 @@ def print_oracle_report(report: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def _sources_table(sources: dict[str, dict[str, Any]]) -> Table:
+    """A row for each source of instructions."""
+    table = Table(title="instructions by source")
+    for heading in ("source", "segments", "fields", "authors", "tokens", "vocabulary", "not in phrases", "of tokens"):
+        table.add_column(heading, justify="left" if heading == "source" else "right")
+    for source, part in sources.items():
+        counts = (part[name] for name in ("segments", "environments", "authors"))
+        unlike = ("", "")
+        if source != "phrases" and "words_not_in_phrases" in part:
+            unlike = (f"{part['words_not_in_phrases']:,}", f"{part['tokens_not_in_phrases_share']:.1%}")
+        table.add_row(
+            source,
+            *(f"{count:,}" for count in counts),
+            f"{part['tokens_per_segment']:.2f}",
+            f"{part['vocabulary']:,}",
+            *unlike,
+        )
+    return table
+
+
 def print_corpus_report(report: dict[str, Any]) -> None:
     """A corpus's figures beside LANI's."""
     console = Console()
@@ -142,6 +162,8 @@ def print_corpus_report(report: dict[str, Any]) -> None:
     for split, part in report["splits"].items():
         splits.add_row(split, f"{part['segments']:,}", f"{part['environments']:,}", f"{part['unseen_share']:.1%}")
     console.print(splits)
+    if len(report["sources"]) > 1:
+        console.print(_sources_table(report["sources"]))
     for title, key in (("linguistic phenomena", "phenomena"), ("manoeuvres in a segment", "manoeuvres")):
         if key not in report:
             continue

@@ -46,11 +46,13 @@ def _draw_above(axis: Axes, segment: Segment, size_px: int) -> None:
 
 
 def _annotation_lines(segment: Segment) -> list[str]:
-    """The manoeuvres, and the phrase the sentence was made from; none without an annotation."""
+    """The manoeuvres, and the phrase the sentence was made from, or who wrote it; none without an annotation."""
     note = segment.annotation
     if note is None:
         return []
-    return ["; ".join(note.manoeuvres), f"{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}"]
+    author = "" if segment.author is None else f", author {segment.author}"
+    wording = f"{'seen' if note.is_seen else 'unseen'} phrase {note.phrase}" if note.phrase else segment.source + author
+    return ["; ".join(note.manoeuvres), wording]
 
 
 def draw_segment(path: Path, segment: Segment) -> None:

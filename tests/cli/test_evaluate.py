@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,36 @@ def test_agents_are_compared_with_intervals_and_an_interrupted_evaluation_resume
     write_tensors(path, {**vars(part), "fingerprint": fingerprint})
     assert printed(command) == first and path.read_bytes() == whole
     assert "oracle" in printed(command.removesuffix(" --json")), "as tables, too"
+
+
+@pytest.fixture(scope="session")
+def mixed_folder(meadow, tmp_path_factory):
+    """A corpus with three dev segments from phrases and, after them, two that people wrote. Do not change it."""
+    folder = tmp_path_factory.mktemp("stored") / "mixed"
+    told = (
+        replace(segment, environment=10**6, place=place, source="natural")
+        for place, segment in enumerate(meadow["dev"][3:5])
+    )
+    write_corpus(Corpus("mixed", {"dev": (*meadow["dev"][:3], *told)}), folder)
+    return folder
+
+
+def test_flights_are_flown_by_source_and_kept_apart(mixed_folder, printed, refused):
+    command = f"pvn evaluate --agent stop --corpus {mixed_folder} --json"
+    for options, flights in (
+        ("", 5),
+        (" --source natural", 2),
+        (" --source phrases", 3),
+        (" --source natural --limit 1", 1),
+    ):
+        (report,) = json.loads(printed(command + options))
+        assert report["flights"] == flights
+    stems = ("stop_dev", "stop_dev_natural", "stop_dev_natural_1", "stop_dev_phrases")
+    files = sorted(f"{stem}.{ending}" for stem in stems for ending in ("json", "safetensors"))
+    assert sorted(path.name for path in Path("results").iterdir()) == files
+    message = refused(f"{command} --source lani")
+    assert "source: got lani, expected one that split dev" in message and "has: phrases, natural" in message
+    assert "got 'people', expected one of phrases, natural" in refused(f"{command} --source people")
 
 
 def test_flights_of_another_agent_are_not_taken_for_its_own(corpus, run, refused):

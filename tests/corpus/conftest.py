@@ -8,6 +8,7 @@ def _is_same_segment(one, other):
     return (
         one.id == other.id
         and one.annotation == other.annotation
+        and (one.source, one.author) == (other.source, other.author)
         and one.task.layout == other.task.layout
         and one.task.start == other.task.start
         and one.task.instruction == other.task.instruction

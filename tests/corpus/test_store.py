@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from pvn.corpus import store
-from pvn.corpus.segments import Annotation, Corpus, Segment
+from pvn.corpus.segments import SOURCES, Annotation, Corpus, Segment
 from pvn.corpus.store import append_segments, check_new, identity, read_corpus, write_corpus
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
@@ -159,7 +160,8 @@ def segments(draw):
         )
     task = Task(layout, draw(st.tuples(coordinates, coordinates, coordinates)), draw(texts))
     demonstration = Demonstration(task, np.array(path))
-    return Segment(draw(st.integers(0, 10**12)), draw(st.integers(0, 1000)), demonstration, note)
+    source, author = draw(st.sampled_from(SOURCES)), draw(st.none() | texts)
+    return Segment(draw(st.integers(0, 10**12)), draw(st.integers(0, 1000)), demonstration, note, source, author)
 
 
 @pytest.mark.long
@@ -170,6 +172,35 @@ def test_any_segments_survive_the_columns(tmp_path_factory, are_same, some):
     corpus = Corpus("any", {"train": tuple(some)})
     write_corpus(corpus, folder)
     assert are_same(corpus, read_corpus(folder))
+
+
+# Source and author are columns that earlier corpora lack.
+
+
+def without_sources(folder):
+    """The corpus as it was written before segments had sources and authors."""
+    for path in folder.glob("*.safetensors"):
+        columns = {
+            name: column for name, column in load_file(path).items() if not name.startswith(("source", "author"))
+        }
+        save_file(columns, path)
+
+
+def test_corpora_without_sources_are_read_as_what_they_were_made_from(meadow, tmp_path, are_same):
+    write_corpus(meadow, tmp_path / "corpus")
+    identity_before = identity(tmp_path / "corpus")
+    without_sources(tmp_path / "corpus")
+    assert are_same(meadow, read_corpus(tmp_path / "corpus")), "phrases, by the authors of the phrases"
+    assert identity(tmp_path / "corpus") == identity_before, "so that flights and runs of before still fit"
+
+
+@pytest.mark.parametrize(("name", "source"), [("lani", "lani"), ("lani-6000", "lani"), ("mine", "phrases")])
+def test_corpora_without_sources_and_annotations_are_told_apart_by_name(meadow, tmp_path, name, source):
+    bare = tuple(replace(segment, annotation=None) for segment in meadow["dev"])
+    write_corpus(Corpus(name, {"dev": bare}), tmp_path / "corpus")
+    without_sources(tmp_path / "corpus")
+    again = read_corpus(tmp_path / "corpus")["dev"]
+    assert {(segment.source, segment.author) for segment in again} == {(source, None)}
 
 
 # Landmark classes are stored by name.

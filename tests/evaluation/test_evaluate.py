@@ -7,7 +7,7 @@ import pytest
 
 import pvn
 from pvn.corpus.segments import Corpus
-from pvn.evaluation.evaluate import evaluate, make_pilots
+from pvn.evaluation.evaluate import evaluate, make_pilots, read_split
 from pvn.evaluation.pilots import load_pilot
 from pvn.learning.agent import shipped_weights
 from pvn.systems import FlightChanges
@@ -71,6 +71,20 @@ def test_changed_flights_are_told_by_name_and_fingerprint(shipped_pvn):
     assert [pilot.name for pilot in (plain, changed, slow)] == ["pvn", "pvn_altitude2.5_yaw2", "pvn_plan12"]
     assert len({pilot.fingerprint for pilot in (plain, changed, slow)}) == 3
     assert changed.config.altitude == 2.5 and slow.agent.plan_every == 12
+
+
+def test_only_what_comes_from_a_source_is_flown(meadow, tmp_path):
+    one, two, three = meadow["dev"][:3]
+    told = replace(two, environment=10**6, source="natural")
+    corpus = Corpus("mixed", {"dev": (one, told, three)})
+    flown = {source: read_split(corpus, "dev", 1, source=source)[0] for source in (None, "phrases", "natural")}
+    assert flown == {None: (one,), "phrases": (one,), "natural": (told,)}
+    (summary,) = evaluate("stop", corpus, source="natural", out=tmp_path)
+    assert summary.overall.flights == 1 and (tmp_path / "stop_dev_natural.json").exists()
+    with pytest.raises(ValueError, match="source: got narrated, expected one that split dev .* has: phrases, natural"):
+        evaluate("stop", corpus, source="narrated")
+    with pytest.raises(ValueError, match="source: got 'people', expected one of phrases, natural, narrated, lani"):
+        evaluate("stop", corpus, source="people")
 
 
 def test_it_is_public():

@@ -22,7 +22,7 @@ from pvn.corpus.meadow.references import Lexicon, refer_to_all
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.sentences import fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
-from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
+from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
@@ -172,7 +172,7 @@ def _write_instruction(
     phrase_set = _phrase_set_for(settings, is_seen)
     plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.manoeuvres)
     phrase = _pick_phrase(phrase_set.phrases[plain], generator)
-    author = phrase.id.rstrip("0123456789")
+    author = phrase_author(phrase.id) or ""
     references, is_ambiguous = refer_to_all(settings.lexicon, author, phrase.template, scene, flight, generator)
     annotation = Annotation(
         tuple(map(str, flight.manoeuvres)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
@@ -203,7 +203,8 @@ def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
         instruction, annotation = _write_instruction(settings, scene, flight, is_seen, generator)
         demonstration = Demonstration(Task(scene.layout, flight.start, instruction), flight.path()[0])
-        segments.append(Segment(field.environment, place, demonstration, annotation))
+        author = phrase_author(annotation.phrase)
+        segments.append(Segment(field.environment, place, demonstration, annotation, "phrases", author))
     return segments
 
 
@@ -211,6 +212,11 @@ def sample_paragraph(seed: int, layout: Layout | None = None) -> list[Segment]:
     """Five segments in a random field, or in the given one, described in phrases of the bundled banks."""
     settings = make_settings(bundled_banks(), seed, 0.0, is_all_unseen=True)
     return make_paragraph(settings, FieldPlan(0, (False,) * 5), layout)
+
+
+def numbered_layout(number: int) -> Layout:
+    """The random field of this number, the same that `pvn fly --field` and `sample_paragraph` fly in."""
+    return sample_paragraph(number)[0].task.layout
 
 
 def _make_paragraphs(settings: GeneratorSettings, fields: Sequence[FieldPlan]) -> list[Segment]:
