@@ -15,7 +15,9 @@ from tyro.constructors import PrimitiveConstructorSpec
 from pvn.systems import AGENT_FILE, SYSTEMS, TRAINED
 
 Device = Literal["cpu", "cuda"]
-Preset = Literal["paper", "smoke"]
+Preset = Literal["paper", "plus", "smoke"]
+PaperPreset = Literal["paper", "smoke"]
+"""With which the paper's table is made."""
 SPLITS = ("train", "dev", "test")
 SOURCES = ("phrases", "natural", "narrated", "lani")
 
@@ -80,6 +82,7 @@ def _several(metavar: str, parse: Callable[[str], Any]) -> PrimitiveConstructorS
 
 
 _SYSTEM_NAMES = f"{{{','.join(SYSTEMS)}}}"
+_PAPER_SYSTEMS = tuple(name for name, system in SYSTEMS.items() if system.paper)
 
 
 Split = Annotated[Literal["train", "dev", "test"], _option("{train,dev,test}", lambda text: _known(text, SPLITS))]
@@ -95,7 +98,9 @@ AgentNames = Annotated[tuple[str, ...], _several(f"{_SYSTEM_NAMES}|FILE", _agent
 """Who flies, where several may."""
 TrainedName = Annotated[str, _option(f"{{{','.join(TRAINED)}}}", lambda text: _known(text, TRAINED))]
 """A system that is trained."""
-SystemNames = Annotated[tuple[str, ...], _several(_SYSTEM_NAMES, lambda text: _known(text, tuple(SYSTEMS)))]
+PaperSystemNames = Annotated[
+    tuple[str, ...], _several(f"{{{','.join(_PAPER_SYSTEMS)}}}", lambda text: _known(text, _PAPER_SYSTEMS))
+]
 """Systems of the results table."""
 SegmentNames = Annotated[tuple[str, ...], arg(metavar="ID [ID ...]")]
 """Which segments: numbers in a tour, or ids in a corpus."""

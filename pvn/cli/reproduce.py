@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
-from pvn.cli.options import Device, Preset, SystemNames
+from pvn.cli.options import Device, PaperPreset, PaperSystemNames
 from pvn.cli.reproduction_folder import ReproductionFolder
 from pvn.cli.train import Train
 from pvn.systems import SYSTEMS
@@ -64,11 +64,11 @@ class Reproduce:
 
     out: Path
     """Folder for corpus, runs, results, times.json and report.md."""
-    preset: Preset = "paper"
+    preset: PaperPreset = "paper"
     """Which recipe: paper needs a GPU; smoke shows on a CPU that everything works."""
     device: Device = "cpu"
     """Where to train and fly."""
-    agent: SystemNames = ()
+    agent: PaperSystemNames = ()
     """Only these systems of the table, and the training they need; the report has all that are finished."""
     corpus: Path | None = None
     """A corpus to use instead of the bundled one."""

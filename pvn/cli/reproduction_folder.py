@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pvn.cli.options import Preset
+from pvn.cli.options import PaperPreset
 from pvn.systems import AGENT_FILE, SYSTEMS
 
 
@@ -20,7 +20,7 @@ class ReproductionFolder:
     out: Path
     corpus: Path
     """In the folder, or elsewhere if it is the user's own."""
-    preset: Preset
+    preset: PaperPreset
     limit: int | None
     """Flights over each split; None for all."""
 

@@ -33,9 +33,9 @@ class RecipeOptions:
     """What the recipe starts from."""
 
     agent: TrainedName = "pvn"
-    """Which agent to train: pvn, one of the paper's two learned baselines, or one of its ablations."""
+    """Which agent to train: pvn, one of the paper's two learned baselines or of its ablations, or pvn-plus."""
     preset: Preset = "paper"
-    """Which recipe: paper needs a GPU, smoke takes minutes on a CPU."""
+    """Which recipe: paper and plus need a GPU, smoke takes minutes on a CPU."""
     seed: int = 0
     """Seed of everything random in the training."""
 

@@ -17,17 +17,26 @@ from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRec
 from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe, Stage, train_pvn
+from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import DEFAULT_AGENT, System, find_system
 
-Preset = Literal["paper", "smoke"]
+Preset = Literal["paper", "plus", "smoke"]
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
 
 
 def paper() -> Recipe:
     """The paper's agent: its losses, its DAggerFM, its sizes; batched for speed. These are the recipes' defaults."""
     return Recipe(name="paper")
+
+
+def plus() -> Recipe:
+    """For a corpus of several times LANI's size, with natural instructions in it; as many steps as the paper preset."""
+    return Recipe(
+        name="plus",
+        stage1=Stage1Config(num_epochs=8),
+        text=TrainingTextConfig(natural_repeats=4, mirrors_natural=True),
+    )
 
 
 def smoke() -> Recipe:
@@ -83,9 +92,13 @@ def with_changes(recipe: AnyRecipe, changes: Mapping[str, Any]) -> AnyRecipe:
 def recipe_for(system: System, preset: Preset) -> Recipe | ImitationRecipe:
     """The recipe of a preset with the system's changes."""
     if system.training == "two stages":
-        recipe = paper() if preset == "paper" else smoke()
+        recipe = {"paper": paper, "plus": plus, "smoke": smoke}[preset]()
         return with_changes(recipe, system.recipe_changes(recipe))
     if system.training == "imitation":
+        if preset == "plus":
+            raise ValueError(
+                f"preset: got plus for {system.name}, expected paper or smoke; plus is for PVN's two stages"
+            )
         baseline = paper_imitation() if preset == "paper" else smoke_imitation()
         return with_changes(baseline, system.recipe_changes(baseline))
     raise ValueError(f"agent: got {system.name}, which is not trained, expected one that is, such as pvn")

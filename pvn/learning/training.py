@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from pvn.corpus.alignment import align
-from pvn.corpus.segments import Corpus, Split
+from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
@@ -31,6 +32,16 @@ Stage = Literal["1", "2", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainingTextConfig:
+    """How often stage 1 reads what people wrote, relative to generated instructions."""
+
+    natural_repeats: int = 1
+    """Times that a segment with a natural instruction is flown in an epoch."""
+    mirrors_natural: bool = False
+    """Whether their mirror images are flown too."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Everything PVN's training depends on, apart from the corpus; the defaults are the paper preset's."""
 
@@ -38,6 +49,7 @@ class Recipe:
     """Name of the preset; for information only."""
     stage1: Stage1Config = Stage1Config()
     stage2: Stage2Config = Stage2Config()
+    text: TrainingTextConfig = TrainingTextConfig()
     sizes: VisitationSizes = VisitationSizes()
     execution: ExecutionConfig = ExecutionConfig()
     grid: MapGrid = MapGrid()
@@ -56,6 +68,19 @@ class Recipe:
         return replace(self, stage1=replace(self.stage1, seed=seed), stage2=replace(self.stage2, seed=seed))
 
 
+MIRRORED_ENVIRONMENT = 10_000_000
+"""Added to the numbers of mirrored fields."""
+
+
+def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
+    """The training split as stage 1 reads it: natural instructions mirrored and repeated."""
+    from pvn.corpus.mirroring import mirrored
+
+    natural = [segment for segment in segments if segment.source == "natural"]
+    twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
+    return [*segments, *twins, *(natural + twins) * (config.natural_repeats - 1)]
+
+
 def _train_stage1(
     model: VisitationModel,
     corpus: Corpus,
@@ -70,15 +95,15 @@ def _train_stage1(
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
 
-    def fly_oracle(split: Split, count: int | None, frame_every: int) -> Demonstrations:
-        demonstrations = [segment.demonstration for segment in corpus[split]][:count]
+    def fly_oracle(segments: Sequence[Segment], frame_every: int) -> Demonstrations:
         return demonstrate(
-            demonstrations, vocabulary, alignment, plan_every=recipe.plan_every, frame_every=frame_every, device=device,
+            [segment.demonstration for segment in segments], vocabulary, alignment,
+            plan_every=recipe.plan_every, frame_every=frame_every, device=device,
             config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
-    train_set = fly_oracle("train", None, config.frame_every)
-    dev_set = fly_oracle("dev", config.measured_flights, 1) if "dev" in corpus.splits else None
+    train_set = fly_oracle(training_segments(corpus["train"], recipe.text), config.frame_every)
+    dev_set = fly_oracle(corpus["dev"][: config.measured_flights], 1) if "dev" in corpus.splits else None
     spent = {"demonstrations_s": time.perf_counter() - began}
     model.to(device)
     if device.type == "cuda":

@@ -52,7 +52,7 @@ def test_help_lists_every_verb(help_text):
         assert f"• {verb} " in text
 
 
-@pytest.mark.parametrize("command", ["fly", "show flight", "figure maps", "evaluate", "reproduce"])
+@pytest.mark.parametrize("command", ["fly", "show flight", "figure maps", "evaluate"])
 def test_help_names_every_agent(command, help_text):
     text = help_text(f"pvn {command}").replace(" ", "")
     assert f"{{{','.join(SYSTEMS)}}}" in text
@@ -162,3 +162,8 @@ def test_without_a_gpu_every_verb_says_so_in_one_line(command, corpus, refused, 
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # the demo's would outlast this test
     expected = 'device: got "cuda", but torch sees no CUDA GPU here; use device="cpu"'
     assert expected in refused(f"{command} --device cuda")
+
+
+def test_help_of_reproduce_names_the_papers_systems_alone(help_text):
+    names = [name for name, system in SYSTEMS.items() if system.paper]
+    assert f"{{{','.join(names)}}}" in help_text("pvn reproduce").replace(" ", "") and "pvn-plus" not in names

@@ -1,0 +1,21 @@
+"""How stage 1 reads what people wrote."""
+
+from dataclasses import replace
+
+from pvn.learning.training import MIRRORED_ENVIRONMENT, TrainingTextConfig, training_segments
+
+
+def test_natural_instructions_are_mirrored_and_repeated_and_others_are_not(meadow):
+    segments = [
+        replace(segment, source="natural" if place < 3 else "phrases")
+        for place, segment in enumerate(meadow["train"][:8])
+    ]
+    assert training_segments(segments, TrainingTextConfig()) == segments
+    natural, twins = segments[:3], []
+    read = training_segments(segments, TrainingTextConfig(natural_repeats=3, mirrors_natural=True))
+    for segment in read:
+        if segment.environment >= MIRRORED_ENVIRONMENT and segment not in twins:
+            twins.append(segment)
+    assert [twin.environment - MIRRORED_ENVIRONMENT for twin in twins] == [s.environment for s in natural][: len(twins)]
+    assert twins and {read.count(segment) for segment in (*natural, *twins)} == {3}
+    assert {read.count(segment) for segment in segments[3:]} == {1}
