@@ -14,6 +14,10 @@ from pvn.learning.training import Recipe
 from pvn.systems import SYSTEMS, TRAINED
 
 NO_WORDS = {"stage1.losses.grounded_weight": 0.0, "stage1.losses.mentioned_weight": 0.0, "stage1.word_steps": 0}
+PLUS = {
+    "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192, "sizes.word_dropout": 0.1,
+    "sizes.grounding_channels": 8, "sizes.num_parts": 6, "sizes.knows_unseen": True,
+}  # fmt: skip
 DIFFERENCES = {
     ("pvn", "paper"): {},
     ("pvn", "smoke"): {},
@@ -33,6 +37,8 @@ DIFFERENCES = {
     ("gsmn", "smoke"): {"dagger.learning_rate": 1e-3},
     ("chaplot", "paper"): {},
     ("chaplot", "smoke"): {"camera.width": 96, "camera.height": 54},
+    ("pvn-plus", "paper"): PLUS,
+    ("pvn-plus", "smoke"): PLUS,
 }
 
 
@@ -63,6 +69,14 @@ def test_every_system_with_weights_of_its_own_has_a_recipe_and_no_other_has():
         else:
             with pytest.raises(ValueError, match=f"agent: got {name}, which is not trained, expected one that is"):
                 recipe_for(system, "paper")
+
+
+def test_the_plus_preset_reads_natural_instructions_more_often_and_is_not_for_baselines():
+    base, recipe = flat(asdict(paper())), flat(asdict(recipe_for(SYSTEMS["pvn"], "plus")))
+    changed = {field for field, value in recipe.items() if value != base[field]}
+    assert changed == {"name", "stage1.num_epochs", "text.natural_repeats", "text.mirrors_natural"}
+    with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper or smoke"):
+        recipe_for(SYSTEMS["gsmn"], "plus")
 
 
 def test_systems_that_take_the_first_stage_of_another_train_it_alike():
