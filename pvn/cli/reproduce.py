@@ -195,6 +195,11 @@ class Reproduce:
             self._check_corpus(self.corpus)
         self.folder.check_same()
         if self.corpus is None and self.folder.has_corpus:
+            if "natural" in origin(self.folder.corpus):
+                raise ValueError(
+                    f"{self.folder.corpus}: has natural instructions, expected phrases alone, as the table's other "
+                    "results; make it again with --without natural, or choose another --out"
+                )
             size = origin(self.folder.corpus).get("size")
             if size != self._size:
                 raise ValueError(

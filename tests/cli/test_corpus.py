@@ -84,6 +84,7 @@ def test_natural_instructions_are_added_in_proportion_unless_left_out(printed):
     assert report["sources"]["natural"]["tokens_per_segment"] > report["sources"]["phrases"]["tokens_per_segment"]
 
 
+@pytest.mark.long
 def test_the_corpus_without_natural_instructions_is_the_one_of_before(printed):
     """The manifest, which runs and flights are compared by, as versions without natural instructions wrote it."""
     printed("pvn corpus make --size 60 --without natural --out made --processes 1")

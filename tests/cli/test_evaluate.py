@@ -61,6 +61,7 @@ def mixed_folder(meadow, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_flights_are_flown_by_source_and_kept_apart(mixed_folder, printed, refused):
     command = f"pvn evaluate --agent stop --corpus {mixed_folder} --json"
     for options, flights in (

@@ -13,6 +13,7 @@ import pytest
 
 from pvn.cli.reproduce import Reproduce
 from pvn.cli.reproduction_folder import ReproductionFolder
+from pvn.corpus.store import read_corpus
 from pvn.learning.agent import shipped_weights
 from pvn.systems import SYSTEMS, TRAINED
 
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_reproduction_is_resumed_and_does_nothing_twice(printed):
     command = "pvn reproduce --out made --preset smoke --size 60 --limit 9 --agent"
     assert "finished" not in printed(f"{command} stop oracle")
+    assert {segment.source for segment in read_corpus("made/corpus")} == {"phrases"}, "the table is about phrases"
     flights = Path("made/results/stop_test_9.safetensors")
     written = {
         path: path.stat().st_mtime_ns for path in (*Path("made/results").iterdir(), Path("made/corpus/corpus.json"))
@@ -77,6 +79,7 @@ def test_the_smoke_reproduction_makes_the_whole_table(printed):
         ("--preset smoke --corpus made/corpus --size 60", "size: got 60 with --corpus"),
         ("--preset smoke --corpus made/corpus", "made/corpus: has no segments in split train"),
         ("--preset smoke --size 60 --agent stop --out elsewhere", "elsewhere: holds a reproduction with another"),
+        ("--preset smoke --size 60 --agent stop --out natural", "natural/corpus: has natural instructions, expected"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(options, message, refused):
@@ -85,6 +88,9 @@ def test_what_does_not_belong_together_is_refused(options, message, refused):
     manifest = {"version": 1, "name": "meadow", "origin": {"size": 60}, "parts": []}
     Path("made/corpus/corpus.json").write_text(json.dumps(manifest))
     shutil.copytree("made", "elsewhere")
+    shutil.copytree("made", "natural")
+    more = manifest | {"origin": {"size": 60, "natural": {"train": 15, "dev": 1}}}
+    Path("natural/corpus/corpus.json").write_text(json.dumps(more))
     Path("elsewhere/times.json").write_text(json.dumps({"preset": "smoke", "corpus": "of old", "steps": {}}))
     given = options if "--preset" in options else f"--preset smoke --size 60 {options}"
     assert message in refused(f"pvn reproduce {given}" + ("" if "--out" in given else " --out made"))

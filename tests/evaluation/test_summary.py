@@ -72,3 +72,14 @@ def test_segments_of_which_nothing_is_known_have_no_groups_but_length(flown):
     summary = summarise("oracle", "dev", found, bare, QUICK)
     assert summary.seen is None and summary.unseen is None and summary.by_manoeuvre == {}
     assert sum(group.flights for group in summary.by_length.values()) == len(bare)
+
+
+def test_instructions_from_no_phrase_are_neither_seen_nor_unseen(flown):
+    segments, _, found = flown
+    told = [
+        replace(segment, annotation=replace(segment.annotation, phrase="", is_seen=False)) for segment in segments[:1]
+    ]
+    before, summary = (summarise("oracle", "dev", found, some, QUICK) for some in (segments, [*told, *segments[1:]]))
+    counts = [sum(group.flights for group in (one.seen, one.unseen) if group) for one in (before, summary)]
+    assert counts == [len(segments), len(segments) - 1]
+    assert summary.by_manoeuvre.keys() == before.by_manoeuvre.keys(), "what is flown is known all the same"

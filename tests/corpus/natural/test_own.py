@@ -89,7 +89,7 @@ def test_a_field_that_the_corpus_trains_on_cannot_be_scored(meadow, write):
         ("own.json,10 20,10 20; 12 20,left,,", "start: got '10 20', expected x y yaw_degrees"),
         ("own.json,10 20 north,10 20; 12 20,left,,", "start: got '10 20 north', expected x y yaw_degrees"),
         ("own.json,nan 20 0,10 20; 12 20,left,,", "start: got 'nan 20 0', expected x y yaw_degrees"),
-        ("own.json,10 51 0,10 50; 12 20,left,,", "start: got .10, 51., which is outside the field, expected .* 0 to 50"),
+        ("own.json,10 51 0,10 50; 12 20,left,,", "start: got .10, 51., which is outside the field, .* 0 to 50"),
         ("own.json,10 20 0,10 20; 12 -1,left,,", "path: got .12, -1., which is outside the field"),
         ("own.json,10 20 0,10 20; 12 20 3,left,,", "path: got '12 20 3', expected x y"),
         ("own.json,10 20 0,10 20,left,,", "path: got '10 20', expected two or more places"),
