@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -51,6 +51,21 @@ class Segment:
     def id(self) -> str:
         """Environment and index in the paragraph: "12-3"."""
         return f"{self.environment}-{self.place}"
+
+
+def paragraphs_of(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
+    """The segments by paragraph: those of one environment, in order of place.
+
+    Where a place is missing, another paragraph begins: the next segment starts where the missing one would have ended.
+    """
+    found: list[list[Segment]] = []
+    for segment in sorted(segments, key=lambda segment: (segment.environment, segment.place)):
+        before = found[-1][-1] if found else None
+        if before is not None and (segment.environment, segment.place) == (before.environment, before.place + 1):
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+    return [tuple(paragraph) for paragraph in found]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.corpus.segments import SPLITS, Corpus, Segment, Split, paragraphs_of
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.flights import Flights, fly_split
 from pvn.evaluation.metrics import FlightMetrics
+from pvn.evaluation.paragraphs import summarise_paragraphs
 from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
 from pvn.evaluation.summary import Summary, summarise
 from pvn.files import replacing
@@ -42,16 +43,32 @@ class Evaluated:
 
 
 def read_split(
-    corpus: Corpus | Path | str, split: Split, limit: int | None = None, *, needs_training: bool = False
+    corpus: Corpus | Path | str,
+    split: Split,
+    limit: int | None = None,
+    *,
+    needs_training: bool = False,
+    in_paragraphs: bool = False,
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """The first `limit` segments of a split, and the training segments where they are needed and there are any."""
+    """The first `limit` segments of a split, and the training segments where they are needed and there are any.
+
+    in_paragraphs: in the order of paragraphs, to the end of the paragraph in which the limit is reached.
+    """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: got {limit}, expected at least 1")
     where = "corpus" if isinstance(corpus, Corpus) else str(corpus)
     if not isinstance(corpus, Corpus):
         wanted = {split, "train"} if needs_training else {split}
         corpus = read_corpus(corpus, tuple(name for name in SPLITS if name in wanted))
-    segments = corpus.splits.get(split, ())[:limit]
+    segments = corpus.splits.get(split, ())
+    if in_paragraphs:
+        ordered = list[Segment]()
+        for paragraph in paragraphs_of(segments):
+            if limit is None or len(ordered) < limit:
+                ordered += paragraph
+        segments = tuple(ordered)
+    else:
+        segments = segments[:limit]
     if not segments:
         raise ValueError(f"{where}: has no segments in split {split}, expected some to fly")
     return tuple(segments), tuple(corpus.splits.get("train", ())) if needs_training else ()
@@ -119,18 +136,28 @@ def evaluate_pilot(
     split: Split,
     stem: Path | None = None,
     device: str = "cpu",
+    in_paragraphs: bool = False,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
     """Fly the segments and score the flights.
 
     stem: path, without the suffix, of the files for flights (.safetensors, saved as they are flown; flights already
-    there are not flown again) and summary (.json); None keeps nothing on disk. watch: called with the
-    number of flights that are done.
+    there are not flown again) and summary (.json); None keeps nothing on disk. in_paragraphs: then fly them once more,
+    each from where the one before ended. watch: called with the number of flights that are done.
     """
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
     summary = summarise(pilot.name, split, metrics, segments)
+    if in_paragraphs:
+        ordered = [segment for paragraph in paragraphs_of(segments) for segment in paragraph]
+        path = None if stem is None else stem.with_name(f"{stem.name}_paragraphs.safetensors")
+        count = len(segments)
+        again = fly_split(
+            ordered, pilot, path, device=device, in_paragraphs=True, watch=lambda done: watch(count + done)
+        )
+        found = summarise_paragraphs(again.metrics(ordered, pilot.config.altitude), ordered)
+        summary = replace(summary, paragraphs=found)
     if stem is not None:
         with replacing(stem.with_name(f"{stem.name}.json")) as temporary:
             temporary.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -156,6 +183,7 @@ def evaluate(
     device: str = "cpu",
     runs: Path | str | None = None,
     changes: FlightChanges = FlightChanges(),
+    in_paragraphs: bool = False,
     watch: OnFlights = lambda name, done, total: None,
 ) -> list[Summary]:
     """Fly agents over a split of a corpus and score their flights: one summary for each agent, in order.
@@ -164,14 +192,19 @@ def evaluate(
     corpus: a corpus, or its folder. limit: fly only the first `limit` segments. out: a folder for flights and
     summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of training runs
     whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were trained for.
-    watch: called as flights are done.
+    in_paragraphs: also fly whole paragraphs, each instruction from where the last flight ended; a limit then includes
+    the rest of the paragraph in which it is reached. watch: called as flights are done.
     """
-    segments, training = read_split(corpus, split, limit, needs_training=AVERAGE in _as_list(agents))
+    segments, training = read_split(
+        corpus, split, limit, needs_training=AVERAGE in _as_list(agents), in_paragraphs=in_paragraphs
+    )
     pilots = make_pilots(agents, segments, training=training, runs=runs, changes=changes, device=device)
     summaries = []
     for pilot in pilots:
         stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments))
-        on_flight = partial(_report_progress, watch, pilot.name, len(segments))
-        found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=on_flight)
+        on_flight = partial(_report_progress, watch, pilot.name, len(segments) * (1 + in_paragraphs))
+        found = evaluate_pilot(
+            pilot, segments, split=split, stem=stem, device=device, in_paragraphs=in_paragraphs, watch=on_flight
+        )
         summaries.append(found.summary)
     return summaries

@@ -13,6 +13,7 @@ from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
+from pvn.evaluation.paragraphs import ParagraphSummary
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-16": (13, 16), "17+": (17, 10**9)}
 """Lengths of instructions in words, first and last of each bin."""
@@ -91,6 +92,8 @@ class Summary:
     """By kind of manoeuvre; a flight counts for each kind that it has."""
     by_length: Mapping[str, Group]
     """By number of words in the instruction."""
+    paragraphs: ParagraphSummary | None = None
+    """Of the same segments flown as whole paragraphs; None if they were not."""
 
     def to_json(self) -> dict[str, Any]:
         """The overall results at the top, the groups below them by name."""
@@ -102,6 +105,7 @@ class Summary:
             "unseen": self.unseen.to_json() if self.unseen else None,
             "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
             "by_length": {name: group.to_json() for name, group in self.by_length.items()},
+            **({"paragraphs": self.paragraphs.to_json()} if self.paragraphs else {}),
         }
 
     @staticmethod
@@ -119,6 +123,7 @@ class Summary:
             unseen=Group.from_json(content["unseen"]) if content["unseen"] else None,
             by_manoeuvre=groups("by_manoeuvre"),
             by_length=groups("by_length"),
+            paragraphs=ParagraphSummary.from_json(content["paragraphs"]) if "paragraphs" in content else None,
         )
 
 
