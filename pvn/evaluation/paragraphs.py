@@ -37,7 +37,9 @@ class ParagraphSummary:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> ParagraphSummary:
         """The summary that `to_json` gave."""
-        values = {name: Estimate(**value) if isinstance(value, dict) else value for name, value in content.items()}
+        values: dict[str, Any] = {
+            name: Estimate(**value) if isinstance(value, dict) else value for name, value in content.items()
+        }
         return ParagraphSummary(**values)
 
 
