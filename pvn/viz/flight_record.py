@@ -221,9 +221,9 @@ def fly_next(
     instruction: str,
     *,
     device: str = "cpu",
-    watch: Callable[[Moment], None] = lambda moment: None,
+    horizon: int = HORIZON,
 ) -> FlightRecord:
     """Fly another instruction from where a recorded flight of the same pilot ended, with what it kept."""
     (start,) = next_starts(record.log)
     task = replace(record.task, start=start, instruction=instruction)
-    return fly_and_record(pilot, task, kept=record.kept, device=device, watch=watch)
+    return fly_and_record(pilot, task, kept=record.kept, device=device, horizon=horizon)

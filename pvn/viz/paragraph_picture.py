@@ -17,10 +17,12 @@ from pvn.viz.drawn_text import quoted
 from pvn.viz.flight_record import FlightRecord, spread_evenly
 from pvn.viz.saving import save_figure
 
-NUM_SEEN = 4
-"""Camera pictures of each flight that are shown."""
+CELLS = {1: (2, 2), 2: (2, 2), 3: (1, 3)}
+"""Rows and columns of camera pictures for each flight, by the number of flights."""
+CELLS_OF_MANY = (1, 4)
+"""The same for more flights."""
 ROW_INCHES, MIN_INCHES = 1.75, 7.2
-TITLE_WIDTH = 84
+TITLE_WIDTH = 96
 """Characters in a line above a row."""
 
 
@@ -35,14 +37,14 @@ def _draw_field(axis: Axes, records: Sequence[FlightRecord]) -> None:
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 
-def _draw_row(row: SubFigure, number: int, record: FlightRecord) -> None:
+def _draw_row(row: SubFigure, number: int, record: FlightRecord, cells: tuple[int, int]) -> None:
     """What was to be done, how it ended, and what the drone saw on the way."""
     title = textwrap.fill(f"{number}   {quoted(record.task.instruction)}   {record.outcome}", TITLE_WIDTH)
     row.suptitle(title, fontsize=10, x=0.01, ha="left", parse_math=False)
-    cells = np.ravel(row.subplots(1, NUM_SEEN))
-    for cell in cells:
+    axes = np.ravel(row.subplots(*cells))
+    for cell in axes:
         cell.set_axis_off()
-    for cell, moment in zip(cells, spread_evenly(record.moments, NUM_SEEN), strict=False):
+    for cell, moment in zip(axes, spread_evenly(record.moments, len(axes)), strict=False):
         cell.imshow(moment.image, interpolation="lanczos")
         cell.set_title(f"{moment.step * record.step_seconds:.1f} s", fontsize=8, loc="left", pad=2)
 
@@ -56,5 +58,5 @@ def draw_paragraph(path: Path, records: Sequence[FlightRecord]) -> None:
     _draw_field(above.subplots(), records)
     rows = np.ravel(right.subfigures(len(records), 1, height_ratios=heights))
     for number, (row, record) in enumerate(zip(rows, records, strict=True), start=1):
-        _draw_row(row, number, record)
+        _draw_row(row, number, record, CELLS.get(len(records), CELLS_OF_MANY))
     save_figure(figure, path)

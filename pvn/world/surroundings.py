@@ -12,6 +12,9 @@ from pvn.world.layout import FENCES, FIELD_SIZE, Layout
 NEAR_M = 10.0
 """A landmark or fence further away than this is not near, metres."""
 
+EQUALLY_NEAR_M = 1.0
+"""Of landmarks whose distances differ by less than this, metres, the one ahead is what a drone stopped at."""
+
 
 def _metres(distance: float) -> str:
     return "less than 1 m" if distance < 0.95 else f"{distance:.0f} m"
@@ -31,11 +34,24 @@ def _direction(angle: float) -> str:
     return ("ahead", "to the left", "behind", "to the right")[round(angle / (math.pi / 2)) % 4]
 
 
+def _landmark_near(layout: Layout, pose: Sequence[float]) -> tuple[float, str] | None:
+    """Metres to the nearest landmark within 10 m, and its noun; of nearly equally near ones, that most nearly ahead."""
+    x, y, yaw = pose
+    found = []
+    for mark in layout.landmarks:
+        distance = math.dist((x, y), (mark.x, mark.y))
+        bearing = abs(math.remainder(math.atan2(mark.y - y, mark.x - x) - yaw, 2 * math.pi))
+        found.append((distance, bearing, LANDMARK_CLASSES[mark.name].noun))
+    limit = min(NEAR_M, min((distance for distance, _, _ in found), default=math.inf) + EQUALLY_NEAR_M)
+    near = [(bearing, distance, noun) for distance, bearing, noun in found if distance <= limit]
+    return min(near)[1:] if near else None
+
+
 def describe_place(layout: Layout, pose: Sequence[float]) -> str:
     """Where a pose x, y (metres), yaw (radians), field frame, is: "4 m from the gorilla", "over the lake".
 
     Distances are to a landmark's centre. Beyond 10 m no landmark is near; then a fence within 10 m is named, and on
-    which side of the drone it is.
+    which side of the drone it is. A fence that is nearer than the landmark is named before it.
     """
     x, y, yaw = pose
     parts = []
@@ -43,16 +59,15 @@ def describe_place(layout: Layout, pose: Sequence[float]) -> str:
     is_inside = 0 <= x < FIELD_SIZE and 0 <= y < FIELD_SIZE
     if is_inside and layout.lake[column, row]:
         parts.append("over the lake")
-    distance, noun = min(
-        ((math.dist((x, y), (mark.x, mark.y)), LANDMARK_CLASSES[mark.name].noun) for mark in layout.landmarks),
-        default=(math.inf, ""),
-    )
-    if distance <= NEAR_M:
-        parts.append(f"{_metres(distance)} from the {noun}")
     to_fence, colour = _nearest_fence(x, y)
+    near = _landmark_near(layout, pose)
     if to_fence < 0:
         parts.append(f"{_metres(-to_fence)} beyond the {colour} fence")
-    elif not parts and to_fence <= NEAR_M:
+    elif near is not None and to_fence < near[0]:
+        parts.append(f"{_metres(to_fence)} from the {colour} fence")
+    elif not parts and near is None and to_fence <= NEAR_M:
         side = _direction(FENCES[colour] - yaw)
         return f"with no landmark within {NEAR_M:.0f} m; the {colour} fence is {_metres(to_fence)} {side}"
+    if near is not None:
+        parts.append(f"{_metres(near[0])} from the {near[1]}")
     return ", ".join(parts) or f"with nothing within {NEAR_M:.0f} m"

@@ -34,7 +34,7 @@ def test_flights_end_at_a_goal_away_from_it_or_without_one(paragraph, capsys):
     assert rows(capsys.readouterr().out) == [
         ["a", tasks[0].instruction, "1", "4.0 m", "3.0 m from the goal: success"],
         ["b", tasks[1].instruction, "1", "4.0 m", "3.0 m from the goal: failure"],
-        ["c", tasks[2].instruction, "1", "4.0 m", "stopped by itself"],
+        ["c", tasks[2].instruction, "1", "4.0 m", "stopped less than 1 m from the white fence, 8 m from the gorilla"],
     ]
     print_flights("one flight", tasks[:1], log, goals=[None])
     assert rows(capsys.readouterr().out)[0][0] == "1", "without labels they are numbered"
