@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_each_flight_of_a_paragraph_starts_where_the_last_one_ended(paragraphs):
     for paragraph in paragraphs:
         own, flown = flown[: len(paragraph)], flown[len(paragraph) :]
         assert np.allclose(own[0][0], paragraph[0].task.start[:2], atol=1e-3)
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in pairwise(own):
             assert np.allclose(before[-1], after[0], atol=1e-3)
 
 
