@@ -17,7 +17,10 @@ def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: st
     where = place if distance is None else f"{distance:.1f} m from the goal"
     if not has_stopped:
         return f"never stopped in {num_steps} steps" + (f"; {where}" if where else "")
-    return " ".join(filter(None, ["stopped", where, f"after {num_steps} steps"]))
+    parts = ["stopped", where, f"after {num_steps} steps"]
+    if where.startswith("with "):  # reads better last: "stopped after 12 steps with nothing within 10 m"
+        parts = [parts[0], parts[2], where]
+    return " ".join(filter(None, parts))
 
 
 def end_place(log: FlightLog, flight: int, task: Task) -> str:

@@ -288,7 +288,9 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
         # Also in words, for those who do not see the colour.
         words = ("success: " if record.is_success else "failure: ") + words
         colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
-    draw, font = ImageDraw.Draw(image), _font(17, True)
+    widest = FIELD[2] - FIELD[0] - 40
+    size = next((size for size in range(17, 9, -1) if _font(size, True).getlength(words) <= widest), 9)
+    draw, font = ImageDraw.Draw(image), _font(size, True)
     x, y = (FIELD[0] + FIELD[2]) / 2, FIELD[3] - 30
     half = font.getlength(words) / 2 + 16
     draw.rounded_rectangle(

@@ -13,6 +13,7 @@ def test_outcomes_are_told_in_words():
     assert outcome(4.25, 21, True) == "stopped 4.2 m from the goal after 21 steps"
     assert outcome(4.25, 100, False) == "never stopped in 100 steps; 4.2 m from the goal"
     assert outcome(None, 21, True, "over the lake") == "stopped over the lake after 21 steps"
+    assert outcome(None, 21, True, "with nothing near") == "stopped after 21 steps with nothing near"
     assert outcome(None, 21, True) == "stopped after 21 steps"
 
 
