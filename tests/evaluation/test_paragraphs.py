@@ -37,6 +37,7 @@ def test_each_flight_of_a_paragraph_starts_where_the_last_one_ended(paragraphs):
             assert np.allclose(before[-1], after[0], atol=1e-3)
 
 
+@pytest.mark.long
 def test_paragraphs_of_different_lengths_in_a_batch_are_the_paragraphs_alone(paragraphs):
     pilot = load_pilot("oracle")
     together = fly_paragraphs(paragraphs, pilot, "cpu")
@@ -77,6 +78,7 @@ def test_a_limit_includes_the_rest_of_its_paragraph_and_results_survive_json(mea
     assert Summary.from_json(json.loads(json.dumps(summary.to_json()))).paragraphs == summary.paragraphs
 
 
+@pytest.mark.long
 def test_interrupted_paragraphs_are_resumed_and_are_not_taken_for_single_segments(paragraphs, tmp_path):
     segments, path = [segment for one in paragraphs for segment in one], tmp_path / "flights.safetensors"
     pilot = load_pilot("average")

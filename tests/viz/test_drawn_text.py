@@ -56,6 +56,7 @@ def test_how_a_flight_ended_fits_into_the_field_of_a_film(mapless_record):
     assert columns.min() >= film_frames.FIELD[0] and columns.max() <= film_frames.FIELD[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", ["go", ODD, "go to the well and " * 25, "o" * 1000], ids=["short", "odd", "many", "long"]
 )
