@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pvn.corpus.meadow.generator import sample_paragraph as sample_paragraph
     from pvn.corpus.store import read_corpus as read_corpus
     from pvn.evaluation.evaluate import evaluate as evaluate
+    from pvn.evaluation.outcome import describe_flights as describe_flights
     from pvn.learning.agent import load_agent as load_agent
     from pvn.learning.presets import train as train
     from pvn.rollout.flight import fly as fly
@@ -39,6 +40,7 @@ _HOMES = {
     "Demonstration": "pvn.world.task",
     "simulator_for": "pvn.rollout.flight",
     "fly": "pvn.rollout.flight",
+    "describe_flights": "pvn.evaluation.outcome",
     "Oracle": "pvn.rollout.oracle",
     "load_agent": "pvn.learning.agent",
     "sample_paragraph": "pvn.corpus.meadow.generator",
@@ -55,6 +57,7 @@ __all__ = [  # noqa: RUF022  # in the order in which they are met
     "Demonstration",
     "simulator_for",
     "fly",
+    "describe_flights",
     "Oracle",
     "load_agent",
     "sample_paragraph",

@@ -42,7 +42,9 @@ class Evaluate:
     """Fly only segments whose instructions come from here: phrases of a bank, people who wrote them for the flight,
     the narrator, or LANI; by default all. The paper's table is about phrases."""
     limit: int | None = None
-    """Fly only this many segments, counted from the first."""
+    """Fly only this many segments, counted from the first; with --paragraphs, and the rest of the last's paragraph."""
+    paragraphs: bool = False
+    """Also fly whole paragraphs, each instruction from where the last flight ended and with the map kept."""
     altitude: float | None = None
     """Fly at this height, metres, instead of the one that agents were trained at."""
     yaw_factor: float = 1.0
@@ -97,7 +99,12 @@ class Evaluate:
             plan_every=self.plan_every,
         )
         segments, training = read_split(
-            self.corpus, self.split, self.limit, source=self.source, needs_training=AVERAGE in self.agent
+            self.corpus,
+            self.split,
+            self.limit,
+            source=self.source,
+            needs_training=AVERAGE in self.agent,
+            in_paragraphs=self.paragraphs,
         )
         if self.record > len(segments):
             raise ValueError(
@@ -111,9 +118,15 @@ class Evaluate:
         evaluated, bounds = [], []
         for pilot in pilots:
             stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments), self.source)
-            with progress_bar(f"{pilot.name} flies", len(segments)) as advance_to:
+            with progress_bar(f"{pilot.name} flies", len(segments) * (1 + self.paragraphs)) as advance_to:
                 found = evaluate_pilot(
-                    pilot, segments, split=self.split, stem=stem, device=self.device, watch=advance_to
+                    pilot,
+                    segments,
+                    split=self.split,
+                    stem=stem,
+                    device=self.device,
+                    in_paragraphs=self.paragraphs,
+                    watch=advance_to,
                 )
             evaluated.append(found)
             if self.bound:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from pvn.cli.fly_airsim import fly_over_airsim
-from pvn.cli.options import AgentName, Device, FieldName, SegmentNames
+from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, print_json
 from pvn.cli.tasks import (
     ChosenTask,
     check_instruction,
     corpus_segments,
     describe_field,
+    flights_report,
     pick_segments,
     read_field,
     tour_segments,
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
     from pvn.rollout.flight import FlightLog
 
-_OWN_WORLD = ("field", "seed", "segment", "corpus", "start", "device", "quality", "record")
+_OWN_WORLD = ("field", "seed", "segment", "corpus", "start", "device", "quality", "record", "json")
 """Options that mean something only in our own simulator."""
 _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 
@@ -36,8 +39,9 @@ _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 class Fly:
     """Fly your own instruction, the five of a field or segments of a corpus, and draw every flight."""
 
-    instruction: Annotated[Positional[str | None], arg(metavar="[INSTRUCTION]")] = None
-    """What to do, in your words: "go past the barrel on the left and stop at the phone booth"."""
+    instructions: Annotated[Positional[tuple[str, ...]], arg(metavar="[INSTRUCTION ...]")] = ()
+    """What to do, in your words: "go past the barrel on the left and stop at the phone booth". Several, each in quotes,
+    are flown one after another, each from where the last flight ended and with the map kept."""
     field: FieldName = 0
     """Where to fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
     seed: int | None = None
@@ -60,6 +64,8 @@ class Fly:
     """Write a recording (.rrd), a film (.mp4) and a summary figure (.png) of every flight instead of a picture."""
     out: Path = Path("pictures")
     """Folder for what is written."""
+    json: bool = False
+    """Print a JSON list with one object per flight instead of a table."""
     simulator: str | None = None
     """Fly your instruction in another simulator: airsim://HOST:PORT, an AirSim server (docs/airsim.md)."""
     stepped: bool = False
@@ -73,13 +79,21 @@ class Fly:
         self._check()
         pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         pilot = replace(pilot, config=replace(pilot.config, quality=self.quality))
-        if self.instruction is not None:
-            check_instruction(self.instruction, pilot)
+        # What is said about unknown words must not end up inside the JSON.
+        with redirect_stdout(sys.stderr if self.json else sys.stdout):
+            for instruction in self.instructions:
+                check_instruction(instruction, pilot)
         if self.simulator is not None:
-            fly_over_airsim(self.simulator, self.instruction, pilot, self.out, is_stepped=self.stepped)
+            fly_over_airsim(self.simulator, self.instructions, pilot, self.out, is_stepped=self.stepped)
             return
         chosen = self._choose()
-        log, paths = (self._record if self.record else self._draw)(pilot, chosen)
+        if len(self.instructions) > 1:
+            chosen, log, paths = self._fly_paragraph(pilot, chosen[0])
+        else:
+            log, paths = (self._record if self.record else self._draw)(pilot, chosen)
+        if self.json:
+            print_json(flights_report(pilot, chosen, log, paths))
+            return
         print_flights(
             f"{pilot.name} in {self._where}",
             [one.task for one in chosen],
@@ -106,9 +120,9 @@ class Fly:
         for name, value, default in (("field", self.field, 0), ("seed", self.seed, None)):
             if self.corpus is not None and value != default:
                 raise ValueError(f"{name}: got {value} and a corpus, expected one of them; leave out --{name}")
-        if self.instruction is None and self.start is not None:
+        if not self.instructions and self.start is not None:
             raise ValueError("start: got no instruction to fly from there, expected one in quotes")
-        if self.instruction is not None and len(self.segment) > 1:
+        if self.instructions and len(self.segment) > 1:
             raise ValueError(
                 f"segment: got {' '.join(self.segment)} and an instruction, expected at most one, whose start it takes"
             )
@@ -117,17 +131,18 @@ class Fly:
 
     def _choose(self) -> list[ChosenTask]:
         """What to fly."""
+        from pvn.corpus.typed_instruction import clean_instruction
         from pvn.world.task import Task
 
-        if self.instruction is not None and self.start is not None and self.corpus is None and not self.segment:
+        if self.instructions and self.start is not None and self.corpus is None and not self.segment:
             # No tour is needed, and through a field of one's own there may be none.
-            words = " ".join(self.instruction.split())
+            words = clean_instruction(self.instructions[0])
             return [ChosenTask("1", Task(read_field(self.field), self.start, words), None)]
         if self.corpus is not None:
             chosen = corpus_segments(self.corpus, self.segment)
         else:
             chosen = pick_segments(tour_segments(self.field, self.seed), self.segment)
-        return chosen if self.instruction is None else [chosen[0].with_instruction(self.instruction, self.start)]
+        return [chosen[0].with_instruction(self.instructions[0], self.start)] if self.instructions else chosen
 
     @property
     def _where(self) -> str:
@@ -148,7 +163,7 @@ class Fly:
 
         from pvn.viz.flight_picture import draw_flight, fly_with_frames
 
-        console = Console()
+        console = Console(stderr=self.json)
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         with console.status("compiling (the first time only) and flying"):
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
@@ -157,14 +172,38 @@ class Fly:
             draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)
         return log, paths
 
+    def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:
+        """Fly all instructions one after another; draw one picture of all flights, or record each."""
+        from pvn.corpus.typed_instruction import clean_instruction
+        from pvn.rollout.flight import join_logs
+        from pvn.viz.flight_files import fly_paragraph_to_show, missing_formats, save_flight
+        from pvn.viz.paragraph_picture import draw_paragraph
+
+        others = [clean_instruction(words) for words in self.instructions[1:]]
+        records = fly_paragraph_to_show(pilot, first.task, others, device=self.device)
+        chosen = [ChosenTask(str(number), record.task, None) for number, record in enumerate(records, start=1)]
+        if self.record:
+            self._print_missing(missing_formats().values())
+            paths = []
+            for one, record in zip(chosen, records, strict=True):
+                paths += save_flight(record, self.out / self._name(f"{first.label}_{one.label}"))
+        else:
+            paths = [self.out / f"{self._name(first.label)}_paragraph.png"]
+            draw_paragraph(paths[0], records)
+        return chosen, join_logs([record.log for record in records]), paths
+
+    def _print_missing(self, lines: Iterable[str]) -> None:
+        """Say what to install for files that cannot be written here."""
+        for line in lines:
+            print(line, file=sys.stderr if self.json else sys.stdout)
+
     def _record(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
         """Fly one task after the other, and write recording, film and summary of each."""
         from pvn.cli.progress import progress_over
         from pvn.rollout.flight import join_logs
         from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
-        for line in missing_formats().values():
-            print(line)
+        self._print_missing(missing_formats().values())
         logs, paths = [], []
         for one in progress_over("flying and recording", chosen):
             record = fly_to_show(pilot, one.task, demonstrated=one.demonstrated, device=self.device)

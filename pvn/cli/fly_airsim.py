@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -28,13 +29,14 @@ def _address(url: str) -> tuple[str, int, str, str]:
     return host, port, parts.path.strip("/"), camera
 
 
-def _write_log(path: Path, instruction: str, log: FlightLog) -> None:
+def _write_log(path: Path, instruction: str, unknown_words: Sequence[str], log: FlightLog) -> None:
     import json
 
     from pvn.files import replacing
 
     content = {
         "instruction": instruction,
+        "unknown_words": list(unknown_words),
         "has_stopped": bool(log.has_stopped[0]),
         "poses": log.pose_world[0].tolist(),
         "actions": log.action[0].tolist(),
@@ -44,19 +46,25 @@ def _write_log(path: Path, instruction: str, log: FlightLog) -> None:
     print(f"flight log: {path}")
 
 
-def fly_over_airsim(url: str, instruction: str | None, pilot: Pilot, out: Path, *, is_stepped: bool) -> None:
+def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Path, *, is_stepped: bool) -> None:
     """Fly one instruction in an AirSim world; however the flight ends, the drone hovers and the log is written."""
     from pvn.bridges.airsim.field import AirSimField, AirSimOptions
+    from pvn.corpus.typed_instruction import clean_instruction
     from pvn.report.tables import print_flights
     from pvn.rollout.flight import fly
     from pvn.world.task import Task
 
     host, port, vehicle, camera = _address(url)
-    if instruction is None:
+    if not instructions:
         raise ValueError(
             'instruction: got none, expected one such as "go to the tree": another world has no instructions of its own'
         )
-    words = " ".join(instruction.split())
+    if len(instructions) > 1:
+        raise ValueError(
+            f"instruction: got {len(instructions)} with --simulator, expected one; fly them one at a time, the drone "
+            "hovers where it stopped"
+        )
+    words = clean_instruction(instructions[0])
     options = AirSimOptions(vehicle=vehicle, camera=camera, is_stepped=is_stepped)
     with AirSimField(host, port, config=pilot.config, options=options) as field:
         try:
@@ -66,5 +74,6 @@ def fly_over_airsim(url: str, instruction: str | None, pilot: Pilot, out: Path, 
             field.hover()
             flown = field.log()
             if flown is not None:
-                _write_log(out / "flight_airsim.json", words, flown)
-    print_flights(f"{pilot.name} at {url}", [task], log, goals=[None])
+                unknown = [] if pilot.agent is None else pilot.agent.vocabulary.unknown_words(words)
+                _write_log(out / "flight_airsim.json", words, unknown, flown)
+    print_flights(f"{pilot.name} at {url}", [task], log, goals=[None], is_own_world=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from pvn.corpus.segments import Segment
     from pvn.evaluation.pilots import Pilot
+    from pvn.rollout.flight import FlightLog
     from pvn.world.layout import Layout
     from pvn.world.task import Demonstration, Task
 
@@ -39,7 +41,9 @@ class ChosenTask:
 
     def with_instruction(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
         """The same field with a typed instruction, from the same start or from another (x, y, yaw)."""
-        words = " ".join(instruction.split())
+        from pvn.corpus.typed_instruction import clean_instruction
+
+        words = clean_instruction(instruction)
         return ChosenTask(self.label, replace(self.task, instruction=words, start=start or self.task.start), None)
 
 
@@ -98,24 +102,45 @@ def tour_stem(field: int | Path, seed: int | None) -> str:
     return f"{field.stem}_seed{seed or 0}"
 
 
+def flights_report(
+    pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
+) -> list[dict[str, Any]]:
+    """An object for each flight of a log, for JSON: what was flown, and how it ended."""
+    from pvn.evaluation.outcome import describe_flights, end_place
+
+    tasks, goals = [one.task for one in chosen], [one.goal for one in chosen]
+    vocabulary = None if pilot.agent is None else pilot.agent.vocabulary
+    described, flown = describe_flights(log, tasks, goals=goals), log.distance_flown()
+    return [
+        {
+            "label": one.label,
+            "instruction": one.task.instruction,
+            "unknown_words": [] if vocabulary is None else vocabulary.unknown_words(one.task.instruction),
+            "start": list(one.task.start),
+            "end": log.pose_world[flight, -1, [0, 1, 5]].tolist(),
+            "has_stopped": bool(log.has_stopped[flight]),
+            "num_steps": int(log.num_steps[flight]),
+            "metres": float(flown[flight]),
+            "goal_distance": None if one.goal is None else math.dist(log.end_world[flight].tolist(), one.goal),
+            "place": end_place(log, flight, one.task),
+            "outcome": described[flight],
+            "files": [str(path) for path in paths],
+        }
+        for flight, one in enumerate(chosen)
+    ]
+
+
 def check_instruction(instruction: str, pilot: Pilot) -> None:
     """Refuse an instruction that cannot be followed, or a pilot that reads none; print the words it does not know."""
-    from pvn.corpus.vocabulary import tokenise
-    from pvn.world.task import MAX_WORDS
+    from pvn.corpus.typed_instruction import check_typed, clean_instruction, unknown_words_sentence
 
     if pilot.agent is None:
         raise ValueError(
             f"agent: got {pilot.name}, which reads no instructions, expected one that does, such as pvn; choose "
             "another --agent, or leave the instruction out"
         )
-    words = tokenise(instruction)
-    if not words:
-        raise ValueError(
-            f"instruction: got {instruction!r}, which has no words, expected a sentence such as "
-            '"go past the barrel and stop at the well"'
-        )
-    if len(words) > MAX_WORDS:
-        raise ValueError(f"instruction: got {len(words)} words, expected at most {MAX_WORDS}; make it shorter")
-    unknown = pilot.agent.vocabulary.unknown_words(instruction)
+    words = clean_instruction(instruction)
+    check_typed(words, pilot.agent.vocabulary)
+    unknown = unknown_words_sentence(pilot.agent.vocabulary.unknown_words(words))
     if unknown:
-        print(f"{pilot.name} does not know these words and ignores them: {', '.join(dict.fromkeys(unknown))}")
+        print(unknown)

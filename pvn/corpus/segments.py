@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -76,6 +76,21 @@ class Segment:
         """Whether training segments may use its phrase; None if it is made from none, or if that is not known."""
         note = self.annotation
         return None if note is None or not note.phrase else note.is_seen
+
+
+def paragraphs_of(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
+    """The segments by paragraph: those of one environment, in order of place.
+
+    Where a place is missing, another paragraph begins: the next segment starts where the missing one would have ended.
+    """
+    found: list[list[Segment]] = []
+    for segment in sorted(segments, key=lambda segment: (segment.environment, segment.place)):
+        before = found[-1][-1] if found else None
+        if before is not None and (segment.environment, segment.place) == (before.environment, before.place + 1):
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+    return [tuple(paragraph) for paragraph in found]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pvn.corpus.segments import SOURCES, SPLITS, Corpus, Segment, Source, Split
+from pvn.corpus.segments import SOURCES, SPLITS, Corpus, Segment, Source, Split, paragraphs_of
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.circling import measure_circles
 from pvn.evaluation.flights import Flights, fly_split
 from pvn.evaluation.metrics import FlightMetrics
+from pvn.evaluation.paragraphs import summarise_paragraphs
 from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
 from pvn.evaluation.summary import Summary, summarise
 from pvn.files import replacing
@@ -42,6 +43,15 @@ class Evaluated:
     summary: Summary
 
 
+def _first_paragraphs(segments: Sequence[Segment], limit: int | None) -> tuple[Segment, ...]:
+    """The segments by paragraph, to the end of the paragraph in which the limit is reached."""
+    chosen = list[Segment]()
+    for paragraph in paragraphs_of(segments):
+        if limit is None or len(chosen) < limit:
+            chosen += paragraph
+    return tuple(chosen)
+
+
 def read_split(
     corpus: Corpus | Path | str,
     split: Split,
@@ -49,10 +59,12 @@ def read_split(
     *,
     source: Source | None = None,
     needs_training: bool = False,
+    in_paragraphs: bool = False,
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
     """The first `limit` segments of a split, and the training segments where they are needed and there are any.
 
     source: only segments to fly whose instructions come from there; None for all. Training segments are always all.
+    in_paragraphs: in the order of paragraphs, to the end of the paragraph in which the limit is reached.
     """
     if source is not None and source not in SOURCES:
         raise ValueError(f"source: got {source!r}, expected one of {', '.join(SOURCES)}, or None for all")
@@ -66,7 +78,8 @@ def read_split(
     if not segments:
         raise ValueError(f"{where}: has no segments in split {split}, expected some to fly")
     there = {segment.source for segment in segments}
-    segments = tuple(segment for segment in segments if source is None or segment.source == source)[:limit]
+    segments = tuple(segment for segment in segments if source is None or segment.source == source)
+    segments = _first_paragraphs(segments, limit) if in_paragraphs else segments[:limit]
     if not segments:
         raise ValueError(
             f"source: got {source}, expected one that split {split} of {where} has: "
@@ -137,19 +150,29 @@ def evaluate_pilot(
     split: Split,
     stem: Path | None = None,
     device: str = "cpu",
+    in_paragraphs: bool = False,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
     """Fly the segments and score the flights.
 
     stem: path, without the suffix, of the files for flights (.safetensors, saved as they are flown; flights already
-    there are not flown again) and summary (.json); None keeps nothing on disk. watch: called with the
-    number of flights that are done.
+    there are not flown again) and summary (.json); None keeps nothing on disk. in_paragraphs: then fly them once more,
+    each from where the one before ended. watch: called with the number of flights that are done.
     """
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
     circles = measure_circles(flights.paths(), metrics.is_success.tolist(), segments)
     summary = replace(summarise(pilot.name, split, metrics, segments), circles=circles)
+    if in_paragraphs:
+        ordered = [segment for paragraph in paragraphs_of(segments) for segment in paragraph]
+        path = None if stem is None else stem.with_name(f"{stem.name}_paragraphs.safetensors")
+        count = len(segments)
+        again = fly_split(
+            ordered, pilot, path, device=device, in_paragraphs=True, watch=lambda done: watch(count + done)
+        )
+        found = summarise_paragraphs(again.metrics(ordered, pilot.config.altitude), ordered)
+        summary = replace(summary, paragraphs=found)
     if stem is not None:
         with replacing(stem.with_name(f"{stem.name}.json")) as temporary:
             temporary.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -179,6 +202,7 @@ def evaluate(
     device: str = "cpu",
     runs: Path | str | None = None,
     changes: FlightChanges = FlightChanges(),
+    in_paragraphs: bool = False,
     watch: OnFlights = lambda name, done, total: None,
 ) -> list[Summary]:
     """Fly agents over a split of a corpus and score their flights: one summary for each agent, in order.
@@ -188,15 +212,20 @@ def evaluate(
     "natural", "narrated" or "lani"); None for all. limit: of these, fly only the first `limit`. out: a folder for
     flights and summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of
     training runs whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were
-    trained for. watch: called as flights are done.
+    trained for. in_paragraphs: also fly whole paragraphs, each instruction from where the last flight ended; a limit
+    then includes the rest of the paragraph in which it is reached. watch: called as flights are done.
     """
     needs_training = AVERAGE in _as_list(agents)
-    segments, training = read_split(corpus, split, limit, source=source, needs_training=needs_training)
+    segments, training = read_split(
+        corpus, split, limit, source=source, needs_training=needs_training, in_paragraphs=in_paragraphs
+    )
     pilots = make_pilots(agents, segments, training=training, runs=runs, changes=changes, device=device)
     summaries = []
     for pilot in pilots:
         stem = None if out is None else result_stem(Path(out), pilot.name, split, limit, len(segments), source)
-        on_flight = partial(_report_progress, watch, pilot.name, len(segments))
-        found = evaluate_pilot(pilot, segments, split=split, stem=stem, device=device, watch=on_flight)
+        on_flight = partial(_report_progress, watch, pilot.name, len(segments) * (1 + in_paragraphs))
+        found = evaluate_pilot(
+            pilot, segments, split=split, stem=stem, device=device, in_paragraphs=in_paragraphs, watch=on_flight
+        )
         summaries.append(found.summary)
     return summaries

@@ -6,18 +6,20 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.corpus.segments import Segment
+from pvn.corpus.segments import Segment, paragraphs_of
 from pvn.evaluation.metrics import FlightMetrics, measure_flights
 from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.paragraph import Kept, fly_on, next_starts
 
 FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
 """By device. A batch flies until its last flight has stopped, so about half of its work is spent on flights that
@@ -88,9 +90,39 @@ def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flig
         return flights_of(fly(simulator_for(tasks, device=device, config=pilot.config), tasks, policy))
 
 
-def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str) -> Tensor:
+def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device: str) -> Flights:
+    """Flights over whole paragraphs, all paragraphs in one batch; those of a paragraph one after the other.
+
+    The first flight of a paragraph starts where its first segment does, each other one where the last one ended. A
+    miss ends nothing: the next instruction is flown from wherever the drone is.
+    """
+    flown: list[list[Flights]] = [[] for _ in paragraphs]
+    starts = [paragraph[0].task.start for paragraph in paragraphs]
+    kept: list[Kept] = [None] * len(paragraphs)
+    for place in range(max(map(len, paragraphs))):
+        rows = [row for row, paragraph in enumerate(paragraphs) if len(paragraph) > place]
+        demonstrations = [paragraphs[row][place].demonstration for row in rows]
+        demonstrations = [
+            replace(one, task=replace(one.task, start=starts[row]))
+            for one, row in zip(demonstrations, rows, strict=True)
+        ]
+        tasks = [one.task for one in demonstrations]
+        earlier = [part for row in rows for part in kept[row] or ()]
+        simulator = simulator_for(tasks, device=device, config=pilot.config)
+        with one_thread():
+            log, left = fly_on(simulator, tasks, pilot.policy_for(demonstrations), tuple(earlier) or None)
+        for index, (row, start) in enumerate(zip(rows, next_starts(log), strict=True)):
+            starts[row] = start
+            kept[row] = None if left is None else left[index : index + 1]
+            flown[row].append(flights_of(log.select(index)))
+    return joined([flights for own in flown for flights in own])
+
+
+def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str, *, in_paragraphs: bool = False) -> Tensor:
     """(32,) uint8: the same for flights of the same pilot over the same segments on the same kind of device."""
     digest = hashlib.sha256(f"{pilot.fingerprint} {device} {json.dumps(str(pilot.config))}".encode())
+    if in_paragraphs:
+        digest.update(b"in paragraphs")
     for segment in segments:
         task = segment.task
         digest.update(f"{task.instruction} {task.start}".encode() + segment.demonstration.path.tobytes())
@@ -113,13 +145,17 @@ def fly_split(
     path: Path | None = None,
     *,
     device: str = "cpu",
+    in_paragraphs: bool = False,
     watch: Callable[[int], None] = lambda done: None,
 ) -> Flights:
     """Fly all segments; flights are saved in `path` as they are flown, and those already there are not flown again.
 
-    A file with another fingerprint is refused. Without a path nothing is saved.
+    A file with another fingerprint is refused. Without a path nothing is saved. in_paragraphs: segments of a paragraph
+    are flown one after the other, each from where the last flight ended; expects them in that order.
     """
-    expected, parts = fingerprint(segments, pilot, device), list[Flights]()
+    expected, parts = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs), list[Flights]()
+    units = paragraphs_of(segments) if in_paragraphs else [(segment,) for segment in segments]
+    ends = [0, *accumulate(map(len, units))]
     if path is not None and path.exists():
         flown, found = read_flights(path)
         if not torch.equal(found, expected):
@@ -128,14 +164,19 @@ def fly_split(
                 "fly again"
             )
         parts = [flown]
-    done = sum(map(len, parts))
-    watch(done)
-    while done < len(segments):
-        until = min(done + FLIGHTS_PER_SAVE[device], len(segments))
+    done = ends.index(sum(map(len, parts)))
+    watch(ends[done])
+    while done < len(units):
+        # Paragraphs are saved about as often as segments, counted in flights.
+        until = min(done + max(FLIGHTS_PER_SAVE[device] // max(map(len, units)), 1), len(units))
         for begin in range(done, until, FLIGHTS_PER_BATCH[device]):
             end = min(begin + FLIGHTS_PER_BATCH[device], until)
-            parts.append(fly_segments(segments[begin:end], pilot, device))
-            watch(end)
+            some = units[begin:end]
+            if in_paragraphs:
+                parts.append(fly_paragraphs(some, pilot, device))
+            else:
+                parts.append(fly_segments([segment for (segment,) in some], pilot, device))
+            watch(ends[end])
         together = joined(parts)
         if path is not None:
             write_tensors(path, {**vars(together), "fingerprint": expected})

@@ -14,6 +14,7 @@ from pvn.corpus.vocabulary import tokenise
 from pvn.evaluation.circling import CircledFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
+from pvn.evaluation.paragraphs import ParagraphSummary
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-16": (13, 16), "17+": (17, 10**9)}
 """Lengths of instructions in words, first and last of each bin."""
@@ -94,6 +95,8 @@ class Summary:
     """By number of words in the instruction."""
     circles: Mapping[str, CircledFlights] = field(default_factory=dict)
     """By how far round a landmark they should go: flights that were told to circle one."""
+    paragraphs: ParagraphSummary | None = None
+    """Of the same segments flown as whole paragraphs; None if they were not."""
 
     def to_json(self) -> dict[str, Any]:
         """The overall results at the top, the groups below them by name."""
@@ -106,6 +109,7 @@ class Summary:
             "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
             "by_length": {name: group.to_json() for name, group in self.by_length.items()},
             "circles": {amount: flights.to_json() for amount, flights in self.circles.items()},
+            **({"paragraphs": self.paragraphs.to_json()} if self.paragraphs else {}),
         }
 
     @staticmethod
@@ -125,6 +129,7 @@ class Summary:
             by_length=groups("by_length"),
             # Earlier summaries have none.
             circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
+            paragraphs=ParagraphSummary.from_json(content["paragraphs"]) if "paragraphs" in content else None,
         )
 
 

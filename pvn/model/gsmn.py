@@ -23,9 +23,12 @@ from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import (
     AuxiliaryHeads,
     Frames,
+    KeptMap,
     MappingConfig,
     MappingModel,
     SemanticMemory,
+    carry_maps,
+    keep_map,
     one_frame_each,
     to_drone_frame,
 )
@@ -204,6 +207,16 @@ class GSMN:
         decision = self.model.decide(semantic, pose_map, memory.embedding)
         action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
+
+    def keep(self, memory: GSMNMemory, flight: int) -> KeptMap:
+        """The map of one flight."""
+        return keep_map(memory.origin, memory.semantic, flight)
+
+    @torch.inference_mode()
+    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
+        """Encode the instructions; the maps are those of the flights before, carried to where these start."""
+        memory = self.begin(tasks, device)
+        return replace(memory, semantic=carry_maps(kept, memory.origin, self.model.places, self.grid))
 
     def maps(self, memory: GSMNMemory) -> AgentMaps | None:
         """The map as it is now; GSMN predicts no distributions."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.geometry import Camera, MapGrid, ground_homography
+from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.model.accumulation import accumulate
 from pvn.model.instruction import InstructionEncoder, SlotEncoder
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
@@ -155,6 +155,43 @@ def to_drone_frame(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid
     where = torch.stack([x, -y], -1) / half  # (B, P * P, 2): right and down, -1 to 1 over the map
     size = round(len(places) ** 0.5)
     return functional.grid_sample(maps, where.view(-1, size, size, 2), align_corners=False)
+
+
+@dataclass(frozen=True)
+class KeptMap:
+    """The map that one flight leaves to the next."""
+
+    origin: Tensor
+    """Start pose (3,), x, y, yaw, field frame, of the flight; the map is in its frame."""
+    value: Tensor
+    """(S * S, 32), as in SemanticMemory."""
+    is_known: Tensor
+    """(S * S,) bool."""
+
+
+def keep_map(origin: Tensor, memory: SemanticMemory, flight: int) -> KeptMap:
+    """The map of one of B flights with start poses (B, 3); a copy, so that the others can be freed."""
+    return KeptMap(origin[flight].clone(), memory.value[flight].clone(), memory.is_known[flight].clone())
+
+
+def carry_maps(kept: Sequence[KeptMap], origin: Tensor, places: Tensor, grid: MapGrid) -> SemanticMemory:
+    """The kept maps in the frames of other start poses (B, 3), x, y, yaw, field frame; places (S * S, 2) of the grid.
+
+    A cell takes the mean of the known ones among the four around its place, weighted by nearness, and is known if they
+    have at least half of the weight: cells that were never in view do not dilute their neighbours.
+    """
+    is_known = torch.stack([one.is_known for one in kept]).to(origin)
+    values = torch.stack([one.value for one in kept]).to(origin) * is_known[..., None]
+    layers = torch.cat([values, is_known[..., None]], -1)  # (B, S * S, 33)
+    before = torch.stack([one.origin for one in kept]).to(origin)
+    nothing = torch.zeros_like(origin)
+    pose_world = torch.cat([origin[:, :2], nothing, origin[:, 2:]], -1)  # level, and at no height that matters
+    maps = layers.view(len(kept), grid.size, grid.size, -1).permute(0, 3, 1, 2)
+    carried = to_drone_frame(maps, pose_in_map(pose_world, before), places, grid).flatten(2).transpose(1, 2)
+    weight = carried[..., -1:]
+    has_enough = weight >= 0.5 - 1e-4
+    value = torch.where(has_enough, carried[..., :-1] / weight.clamp(min=0.25), 0.0)
+    return SemanticMemory(value.contiguous(), has_enough[..., 0])
 
 
 class AuxiliaryHeads(nn.Module):

@@ -21,7 +21,7 @@ from pvn.model.execution import (
     update_progress,
 )
 from pvn.model.instruction import pad_tokens
-from pvn.model.mapping import SemanticMemory, one_frame_each
+from pvn.model.mapping import KeptMap, SemanticMemory, carry_maps, keep_map, one_frame_each
 from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
@@ -129,6 +129,18 @@ class PVN:
             memory, semantic=semantic, visitation=visitation, progress=progress, output=output, step=memory.step + 1
         )
 
+    def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
+        """The map of one flight."""
+        return keep_map(memory.origin, memory.semantic, flight)
+
+    @torch.inference_mode()
+    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+        """Encode the instructions; the maps are those of the flights before, carried to where these start."""
+        memory = self.begin(tasks, device)
+        if self.visitation.config.overhead_px is not None:
+            return memory
+        return replace(memory, semantic=carry_maps(kept, memory.origin, self.visitation.places, self.grid))
+
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
         """The map as it is now, and the last prediction."""
         if memory.visitation is None:
@@ -183,6 +195,14 @@ class IdealAct:
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Memory of the wrapped PVN."""
         return self.agent.begin(tasks, device)
+
+    def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
+        """The map of one flight of the wrapped PVN."""
+        return self.agent.keep(memory, flight)
+
+    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+        """Memory of the wrapped PVN with the maps of the flights before."""
+        return self.agent.begin_with(kept, tasks, device)
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:

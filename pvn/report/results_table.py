@@ -16,6 +16,9 @@ OTHERS = {
     "OSR %": "osr", "SPL": "spl", "nDTW": "ndtw", "SDTW": "sdtw", "CLS": "cls", "SEMD": "semd",
     "loose SR": "loose_sr", "hits": "collisions_per_100m", "steps": "steps",
 }  # fmt: skip
+IN_PARAGRAPHS = {
+    "brought to the end %": "brought_to_end", "completed in a row %": "completed", "SR % in turn": "sr",
+}  # fmt: skip
 TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
@@ -38,6 +41,19 @@ def _groups(summary: Summary) -> dict[str, Group | None]:
     return phrases | dict(summary.by_manoeuvre) | lengths
 
 
+def _print_paragraphs(console: Console, summaries: Sequence[Summary]) -> None:
+    """Whole paragraphs beside their segments flown one by one; nothing if no paragraphs were flown."""
+    found = summaries[0].paragraphs
+    if found is None:
+        return
+    title = f"{found.paragraphs:,} paragraphs of {found.instructions:,} instructions, 95% intervals"
+    table = titled_table(title, "system", *IN_PARAGRAPHS, "SR % one by one")
+    for summary in summaries:
+        rates = [getattr(summary.paragraphs, name) for name in IN_PARAGRAPHS.values()]
+        table.add_row(summary.system, *map(_with_interval, [*rates, summary.overall.sr]))
+    console.print(table)
+
+
 def print_results(
     summaries: Sequence[Summary], metrics: Mapping[str, FlightMetrics], environments: Sequence[int]
 ) -> None:
@@ -48,6 +64,7 @@ def print_results(
     for summary in summaries:
         table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
     console.print(table)
+    _print_paragraphs(console, summaries)
     first, *others = summaries
     for other in others:
         successes, others_successes = (metrics[summary.system].is_success for summary in (other, first))

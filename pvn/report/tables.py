@@ -13,6 +13,7 @@ from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
 from pvn.evaluation.oracle_benchmark import PAPER_ORACLE
+from pvn.evaluation.outcome import end_place
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
 from pvn.rollout.flight import FlightLog
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -63,11 +64,13 @@ def print_flights(
     log: FlightLog,
     goals: Sequence[tuple[float, float] | None],
     labels: Sequence[str] | None = None,
+    *,
+    is_own_world: bool = True,
 ) -> None:
     """A line for each flight: its instruction, how far it flew, and how it ended.
 
     goals: where each flight should end (x, y), field frame; None for one without a goal. labels: what the flights are
-    called; without them they are numbered.
+    called; without them they are numbered. is_own_world: whether the tasks' layouts are what the drones flew over.
     """
     flown = log.distance_flown()
     table = Table(title=title)
@@ -75,7 +78,9 @@ def print_flights(
         table.add_column(heading, justify="right" if heading in ("", "steps", "flown") else "left")
     for index, task in enumerate(tasks):
         has_stopped = bool(log.has_stopped[index])
-        end = "stopped by itself" if has_stopped else "never stopped"
+        end = "stopped" if has_stopped else "never stopped;"
+        if is_own_world:
+            end = f"{end} {end_place(log, index, task)}"
         goal = goals[index]
         if goal is not None:
             distance = math.dist(log.end_world[index].tolist(), goal)

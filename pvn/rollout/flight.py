@@ -37,6 +37,10 @@ class FlightLog:
         """Where (B, 2) the flights ended, field frame, metres: after the step that stops, in which they brake."""
         return self.pose_world[:, -1, :2]
 
+    def select(self, flight: int) -> FlightLog:
+        """One of the flights (B = 1), with its padding."""
+        return FlightLog(**{name: value[flight : flight + 1] for name, value in vars(self).items()})
+
     def goal_distance(self, goals: Sequence[Sequence[float]]) -> Tensor:
         """Metres (B,) between the end of each flight and its goal (x, y), field frame."""
         return (self.end_world - torch.tensor(goals).to(self.pose_world)).norm(dim=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,6 +24,17 @@ class Policy(Protocol):
 
     def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
         """Action (B, 3), forward speed (m/s), yaw rate (rad/s), stop; and the memory for the next call."""
+
+
+@runtime_checkable
+class KeepingPolicy(Policy, Protocol):
+    """A policy that can begin a flight with something it keeps of the flight before, such as its map."""
+
+    def keep(self, memory: Any, flight: int) -> Any:
+        """What it keeps of one flight, given by its index in the batch."""
+
+    def begin_with(self, kept: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> Any:
+        """Memory at the start of the tasks' flights, with what was kept of the flight before each."""
 
 
 class FlightSimulator(Protocol):

@@ -80,6 +80,15 @@ def draw_goal_region(axis: Axes, goal: Sequence[float], *, width: float = 1.1) -
     axis.add_patch(circle)
 
 
+def number_in_circle(axis: Axes, pose: npt.NDArray[Any], number: int) -> None:
+    """A number 1.3 m to the right of a pose (6,), field frame, where it hides neither path, start nor goal."""
+    x, y = pose[0] + 1.3 * math.sin(pose[5]), pose[1] - 1.3 * math.cos(pose[5])
+    axis.text(
+        x, y, str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
+        bbox={"boxstyle": "circle,pad=0.18", "facecolor": palette.FLOWN, "edgecolor": "black", "linewidth": 0.7},
+    )  # fmt: skip
+
+
 def draw_drone(axis: Axes, pose_world: npt.NDArray[np.floating]) -> None:
     """A dot where the drone is (6,), field frame, and a short line along its heading."""
     x, y, yaw = pose_world[[0, 1, 5]].tolist()

@@ -6,15 +6,14 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pvn.geometry import distances_along, points_along
 from pvn.viz import palette
+from pvn.viz.drawn_text import FONT, quoted
 from pvn.viz.field_views import Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
 from pvn.viz.flight_record import FlightRecord, Floats, Moment, interpolate_pose
 from pvn.viz.map_pictures import (
@@ -32,6 +31,8 @@ WIDTH, HEIGHT = 1280, 720
 FRAMES_PER_STEP = 6
 SUPERSAMPLING = 2
 """Lines are drawn this many times larger and then reduced, which smooths their edges."""
+TITLE_HEIGHT = 84
+"""Of the instruction, pixels."""
 DASH_PX = 16
 """Length of a dash, and of the gap after it, in the finely drawn picture."""
 
@@ -49,8 +50,7 @@ Point = tuple[float, float]
 
 @functools.cache
 def _font(size: float, is_bold: bool = False) -> Any:
-    name = "DejaVuSans-Bold.ttf" if is_bold else "DejaVuSans.ttf"  # comes with Matplotlib, so is the same everywhere
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)
+    return ImageFont.truetype(FONT.with_name("DejaVuSans-Bold.ttf") if is_bold else FONT, size)
 
 
 def _size(box: Box) -> tuple[int, int]:
@@ -185,26 +185,29 @@ def _curves(record: FlightRecord) -> list[_Curve]:
 
 
 def _wrap(text: str, font: Any, width: int) -> list[str]:
-    """The text in lines of at most `width` pixels."""
-    lines: list[str] = []
+    """The text in lines of at most `width` pixels; a word that is longer than a line is broken."""
+    lines: list[str] = [""]
     for word in text.split():
-        if lines and font.getlength(f"{lines[-1]} {word}") <= width:
+        if lines[-1] and font.getlength(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines
+            continue
+        lines.append("")
+        for letter in word:
+            if font.getlength(lines[-1] + letter) > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines[1:]
 
 
 def _draw_instruction(image: Image.Image, instruction: str) -> None:
-    """The instruction in the largest letters that fit on two lines."""
-    for size in range(30, 9, -1):
-        lines = _wrap(f"“{instruction}”", _font(size), WIDTH - 40)
-        if len(lines) <= 2:
+    """The instruction in the largest letters with which all of it fits."""
+    for size in range(30, 8, -1):
+        lines, height = _wrap(quoted(instruction), _font(size), WIDTH - 40), 1.3 * size
+        if height * len(lines) <= TITLE_HEIGHT:
             break
-    height = 1.3 * size
-    top = 44 - height * min(len(lines), 2) / 2 + height / 2
+    top = 44 - height * len(lines) / 2 + height / 2
     draw = ImageDraw.Draw(image)
-    for number, line in enumerate(lines[:2]):
+    for number, line in enumerate(lines):
         draw.text((18, top + height * number), line, fill=palette.FILM_TEXT, font=_font(size), anchor="lm")
 
 
@@ -285,7 +288,9 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
         # Also in words, for those who do not see the colour.
         words = ("success: " if record.is_success else "failure: ") + words
         colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
-    draw, font = ImageDraw.Draw(image), _font(17, True)
+    widest = FIELD[2] - FIELD[0] - 40
+    size = next((size for size in range(17, 9, -1) if _font(size, True).getlength(words) <= widest), 9)
+    draw, font = ImageDraw.Draw(image), _font(size, True)
     x, y = (FIELD[0] + FIELD[2]) / 2, FIELD[3] - 30
     half = font.getlength(words) / 2 + 16
     draw.rounded_rectangle(

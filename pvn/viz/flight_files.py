@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pvn.evaluation.pilots import Pilot
 from pvn.geometry import Points
 from pvn.viz.film import NO_FFMPEG, has_ffmpeg, write_film
 from pvn.viz.film import SUFFIXES as FILMS
-from pvn.viz.flight_record import FlightRecord, fly_and_record
+from pvn.viz.flight_record import FlightRecord, fly_and_record, fly_next
 from pvn.viz.rerun_file import NO_RERUN, has_rerun, write_recording
 from pvn.viz.saving import SUFFIXES as PICTURES
 from pvn.viz.summary_figure import draw_summary
@@ -33,6 +34,16 @@ def fly_to_show(pilot: Pilot, task: Task, *, demonstrated: Points | None = None,
     if pilot.config.quality == "none":
         pilot = replace(pilot, config=replace(pilot.config, quality="full"))
     return fly_and_record(pilot, task, demonstrated=demonstrated, device=device)
+
+
+def fly_paragraph_to_show(
+    pilot: Pilot, task: Task, instructions: Sequence[str], *, device: str = "cpu"
+) -> list[FlightRecord]:
+    """Fly a task and then further instructions, each from where the last flight ended, and record them all."""
+    records = [fly_to_show(pilot, task, device=device)]
+    for instruction in instructions:
+        records.append(fly_next(pilot, records[-1], instruction, device=device))
+    return records
 
 
 def write_flight(record: FlightRecord, path: Path) -> None:

@@ -15,13 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 from torch import Tensor
 
+from pvn.evaluation.outcome import end_place, outcome
 from pvn.geometry import Points
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.viz import palette
-from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down
-from pvn.viz.flight_record import Floats, outcome, path_end
+from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down, number_in_circle
+from pvn.viz.drawn_text import quoted
+from pvn.viz.flight_record import Floats, path_end
 from pvn.viz.saving import save_figure
 from pvn.world.task import Task
 
@@ -51,11 +53,6 @@ def fly_with_frames(
     return log, np.stack([image.numpy() for image in seen], axis=1)
 
 
-def _beside(pose: npt.NDArray[Any]) -> tuple[float, float]:
-    """A place 1.3 m to the right of a pose, where a number hides neither path, start nor goal."""
-    return pose[0] + 1.3 * math.sin(pose[5]), pose[1] - 1.3 * math.cos(pose[5])
-
-
 def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], demonstrated: Points | None) -> None:
     """The field with the flown poses (T + 1, 6) and the demonstrated path; the steps of frames shown are numbered."""
     draw_top_down(axis, task.layout)
@@ -72,10 +69,7 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
         if marked is not None and np.hypot(*(flown[step, :2] - marked)) < 1.4:
             continue
         marked = flown[step, :2]
-        axis.text(
-            *_beside(flown[step]), str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
-            bbox={"boxstyle": "circle,pad=0.18", "facecolor": palette.FLOWN, "edgecolor": "black", "linewidth": 0.7},
-        )  # fmt: skip
+        number_in_circle(axis, flown[step], number)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 
@@ -104,6 +98,6 @@ def draw_flight(
     shown = np.unique(np.linspace(0, num_steps - 1, ROWS * COLUMNS).round().astype(int)).tolist()
     _draw_field(above.subplots(), task, log.pose_world[flight, : num_steps + 1].cpu().numpy(), shown, demonstrated)
     _draw_frames(strip, frames[flight], log.velocity_world[flight, :, :2].norm(dim=-1).tolist(), shown)
-    words = outcome(distance, num_steps, bool(log.has_stopped[flight]))
-    figure.suptitle(textwrap.fill(f"“{task.instruction}”   {words}", 112), fontsize=13, parse_math=False)
+    words = outcome(distance, num_steps, bool(log.has_stopped[flight]), end_place(log, flight, task))
+    figure.suptitle(textwrap.fill(f"{quoted(task.instruction)}   {words}", 112), fontsize=13, parse_math=False)
     save_figure(figure, path)

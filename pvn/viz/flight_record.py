@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from pvn.evaluation.outcome import end_place, outcome
 from pvn.evaluation.pilots import Pilot
 from pvn.geometry import Camera, MapGrid, Points, wrap_radians
 from pvn.model.agent import Agent
-from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.flight import FlightLog, simulator_for
+from pvn.rollout.paragraph import Kept, fly_on, next_starts
 from pvn.simulator.interface import Observation
 from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
 
@@ -78,6 +80,8 @@ class FlightRecord:
     """The drone's."""
     stop_threshold: float | None = None
     """The pilot stops when its stop probability exceeds this; None if it decides differently."""
+    kept: Kept = None
+    """What the pilot keeps for a flight that continues this one."""
 
     @property
     def goal(self) -> tuple[float, float] | None:
@@ -112,20 +116,12 @@ class FlightRecord:
     @property
     def outcome(self) -> str:
         """How the flight ended, in words."""
-        return outcome(self.distance, len(self.moments), self.has_stopped)
+        return outcome(self.distance, len(self.moments), self.has_stopped, end_place(self.log, 0, self.task))
 
 
 def path_end(path: Points | None) -> tuple[float, float] | None:
     """The last point (x, y) of a path (P, 2), if there is a path."""
     return None if path is None else (float(path[-1, 0]), float(path[-1, 1]))
-
-
-def outcome(distance: float | None, num_steps: int, has_stopped: bool) -> str:
-    """How a flight ended, in words; with a goal, how far from it, metres."""
-    where = "" if distance is None else f" {distance:.1f} m from the goal"
-    if not has_stopped:
-        return f"never stopped in {num_steps} steps" + (f";{where}" if where else "")
-    return f"stopped{where} after {num_steps} steps"
 
 
 def predicted_moments(record: FlightRecord) -> list[Moment]:
@@ -175,6 +171,7 @@ def fly_and_record(
     task: Task,
     *,
     demonstrated: Points | None = None,
+    kept: Kept = None,
     device: str = "cpu",
     horizon: int = HORIZON,
     watch: Callable[[Moment], None] = lambda moment: None,
@@ -182,7 +179,8 @@ def fly_and_record(
     """Fly one task and record everything.
 
     demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle follows it.
-    watch(moment) is called before each step; an exception it raises ends the flight.
+    kept: what the pilot kept of the flight that this one continues. watch(moment) is called before each step; an
+    exception it raises ends the flight.
     """
     agent, moments = pilot.agent, list[Moment]()
     policy = pilot.policy_for([] if demonstrated is None else [Demonstration(task, demonstrated)])
@@ -203,7 +201,7 @@ def fly_and_record(
         watch(moment)
 
     simulator = simulator_for([task], device=device, config=pilot.config)
-    log = fly(simulator, [task], policy, horizon=horizon, watch=keep)
+    log, kept = fly_on(simulator, [task], policy, kept, horizon=horizon, watch=keep)
     return FlightRecord(
         pilot=pilot.name,
         task=task,
@@ -213,4 +211,19 @@ def fly_and_record(
         step_seconds=pilot.config.step_seconds,
         camera=pilot.config.camera,
         stop_threshold=None if agent is None else agent.stop_threshold,
+        kept=kept,
     )
+
+
+def fly_next(
+    pilot: Pilot,
+    record: FlightRecord,
+    instruction: str,
+    *,
+    device: str = "cpu",
+    horizon: int = HORIZON,
+) -> FlightRecord:
+    """Fly another instruction from where a recorded flight of the same pilot ended, with what it kept."""
+    (start,) = next_starts(record.log)
+    task = replace(record.task, start=start, instruction=instruction)
+    return fly_and_record(pilot, task, kept=record.kept, device=device, horizon=horizon)

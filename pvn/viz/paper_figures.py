@@ -25,6 +25,7 @@ from pvn.viz.axes import (
     path_handles,
     prediction_handles,
 )
+from pvn.viz.drawn_text import quoted
 from pvn.viz.field_views import EXTENT, REACH, field_from_above, in_grey
 from pvn.viz.flight_record import FlightRecord, path_end, predicted_moments, spread_evenly
 from pvn.viz.map_pictures import map_ranges, overlay_predictions, prediction_heat, semantic_picture
@@ -139,7 +140,7 @@ def draw_gallery(path: Path, flights: Sequence[GalleryFlight]) -> None:
     pictures = [field_from_above(layout, FIELD_PX) for layout in layouts]
     columns = min(GALLERY_COLUMNS, len(flights))
     width = PAGE_INCHES * max(columns, 2) / GALLERY_COLUMNS  # the legend is as wide as two flights
-    captions = [textwrap.wrap(f"“{flight.task.instruction}”", 30) for flight in flights]
+    captions = [textwrap.wrap(quoted(flight.task.instruction), 30) for flight in flights]
     sheet = list(zip(flights, places, captions, strict=True))
     rows = [sheet[begin : begin + columns] for begin in range(0, len(sheet), columns)]
     heights = [width / columns + 0.02 + 0.125 * max(len(lines) for _, _, lines in row) for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from pvn.viz.drawn_text import quoted
 from pvn.viz.flight_record import FlightRecord
 
 PAGE_INCHES = 17 / 2.54
@@ -17,4 +18,4 @@ FIELD_PX = 480
 
 def caption(record: FlightRecord, width: int = LINE_CHARACTERS) -> list[str]:
     """The instruction, in lines of at most `width` characters, and how the flight ended."""
-    return [*textwrap.wrap(f"“{record.task.instruction}”", width), record.outcome]
+    return [*textwrap.wrap(quoted(record.task.instruction), width), record.outcome]

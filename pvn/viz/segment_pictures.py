@@ -17,6 +17,7 @@ from pvn.corpus.segments import Segment
 from pvn.rollout.flight import simulator_for
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down
+from pvn.viz.drawn_text import quoted
 from pvn.viz.saving import save_figure
 
 SHEET_PX = 500
@@ -70,7 +71,7 @@ def draw_segment(path: Path, segment: Segment) -> None:
     view.imshow(simulator_for([task]).reset(start).image[0].numpy(), interpolation="lanczos")
     view.set_title("what the drone sees at the start", fontsize=10, loc="left")
     sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
-    words = textwrap.fill(f"“{task.instruction}”", 36)
+    words = textwrap.fill(quoted(task.instruction), 36)
     sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, parse_math=False)
     note = "\n".join(_annotation_lines(segment))
     sentence.text(0.0, 0.0, note, fontsize=10, va="bottom", color=palette.NOTE, parse_math=False)
@@ -89,6 +90,6 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
     for cell, segment in zip(cells.flat, segments, strict=False):
         _draw_above(cell, segment, SHEET_PX)
         cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        lines = [textwrap.fill(f"“{segment.task.instruction}”", 46), *_annotation_lines(segment)[:1]]
+        lines = [textwrap.fill(quoted(segment.task.instruction), 46), *_annotation_lines(segment)[:1]]
         cell.set_title("\n".join(lines), fontsize=12, parse_math=False)
     save_figure(figure, path)

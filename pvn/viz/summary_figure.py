@@ -22,6 +22,7 @@ from pvn.viz.axes import (
     draw_top_down,
     prediction_handles,
 )
+from pvn.viz.drawn_text import quoted
 from pvn.viz.field_views import Picture, field_from_above, in_muted_colours
 from pvn.viz.flight_record import FlightRecord, Moment, spread_evenly
 from pvn.viz.map_pictures import grounding_picture, map_ranges, overlay_predictions, prediction_heat, semantic_picture
@@ -126,6 +127,6 @@ def draw_summary(path: Path, record: FlightRecord) -> None:
     _draw_seen(seen, record)
     _draw_curves(curves, record)
     verdict = "" if record.is_success is None else " (success)" if record.is_success else " (failure)"
-    title = f"“{record.task.instruction}”   {record.pilot} {record.outcome}{verdict}"
+    title = f"{quoted(record.task.instruction)}   {record.pilot} {record.outcome}{verdict}"
     figure.suptitle(textwrap.fill(title, 120), fontsize=13, parse_math=False)
     save_figure(figure, path)

@@ -21,6 +21,8 @@ from pvn.world.landmarks import (
 )
 
 FIELD_SIZE = 50.0
+FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
+"""Direction from the field's centre to the fence of each colour, radians."""
 MAX_LANDMARKS = 32  # the ray tracer keeps one bit for each in a 32-bit word
 MIN_SCALE, MAX_SCALE = 0.5, 3.0
 

@@ -16,6 +16,8 @@ HORIZON = 100
 """A flight that has not stopped ends after this many steps (authors' evaluation)."""
 MAX_WORDS = 100
 """Longest instruction that may be typed, on the command line or in the demo."""
+MAX_CHARACTERS = 1000
+"""Likewise, counted in characters."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,10 +27,11 @@ CRAWL = 0.001
 @pytest.mark.parametrize(
     ("pilot", "text", "message"),
     [
-        ("pvn", " ... ", "Type an instruction"),
-        ("pvn", "go " * 101, "too long: 101 words"),
-        ("pvn", "go " + "o" * 1000, "too long"),
-        ("pvn", "go " * 10**6, "too long"),
+        ("pvn", " ... ", "which has no words"),
+        ("pvn", "大象", "not a word I know"),
+        ("pvn", "go " * 101, "got 101 words"),
+        ("pvn", "go " + "o" * 1000, "1,000 characters; make it shorter"),
+        ("pvn", "go " * 10**6, "make it shorter"),
         ("oracle", "go to the apple", "does not read instructions"),
     ],
 )
@@ -89,11 +90,38 @@ def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
 
 
 @pytest.mark.long
+def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, shared):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.continue_flight("go to the gorilla")
+    visitor.settle()
+    assert "no complete flight to continue" in page.warnings[-1]
+    visitor.fly_to_the_end("go to the gorilla")
+    first, end = session._flight.record, page.steps[-1].pose_world
+    for words in ("turn left", "fly straight ahead"):
+        page.landed.clear()
+        session.continue_flight(words)
+        visitor.settle()
+        visitor.land()
+        begun = session._flight.moments[0]
+        assert np.allclose(begun.pose_world[:2], end[:2], atol=1e-3) and np.isclose(begun.pose_world[5], end[5])
+        assert begun.maps.is_known.sum() > first.moments[0].maps.is_known.sum(), "it knows what it has seen"
+        end = page.steps[-1].pose_world
+    words = shlex.split(page.commands[-1])
+    assert words[2:5] == ["go to the gorilla", "turn left", "fly straight ahead"]
+    visitor.fly_to_the_end("go to the gorilla")
+    assert np.array_equal(session._flight.record.flown_world, first.flown_world), "Fly starts again"
+
+
+@pytest.mark.long
 def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
     visitor = visit()
     assert visitor.page.setup.demonstrated is not None
     visitor.fly_to_the_end("fly to the zyzzyva")
-    assert "**zyzzyva**" in visitor.page.statuses[-1] and "no goal to compare with" in visitor.page.statuses[-1]
+    assert (
+        "'zyzzyva' is not a word I know" in visitor.page.statuses[-1]
+        and "no goal to compare with" in visitor.page.statuses[-1]
+    )
     assert visitor.page.setup.demonstrated is None
 
 

@@ -36,10 +36,16 @@ def run_refused(command, capsys):
 @pytest.mark.long
 def test_pvn_fly_flies_an_instruction_over_airsim(serve, tmp_path, capsys):
     with serve() as served:
-        run(f'pvn fly "go to the soldier" --simulator airsim://127.0.0.1:{served.port} --stepped --out {tmp_path}')
-    assert "go to the soldier" in capsys.readouterr().out
+        said = "go to the soldier qwertz"
+        run(f'pvn fly "{said}" --simulator airsim://127.0.0.1:{served.port} --stepped --out {tmp_path}')
+    text = capsys.readouterr().out
+    assert said in text and "'qwertz' is not a word I know" in text
     log = json.loads((tmp_path / "flight_airsim.json").read_text())
-    assert log["instruction"] == "go to the soldier" and len(log["poses"]) == len(log["actions"]) + 1
+    assert (
+        log["instruction"] == said
+        and log["unknown_words"] == ["qwertz"]
+        and len(log["poses"]) == len(log["actions"]) + 1
+    )
 
 
 class Broken:
@@ -56,7 +62,7 @@ def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_pause
     pilot = Pilot("broken", Broken(), None, SimulatorConfig(), "broken")
     with serve() as served:
         with pytest.raises(ZeroDivisionError):
-            fly_over_airsim(f"airsim://127.0.0.1:{served.port}", "go on", pilot, tmp_path, is_stepped=True)
+            fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=True)
         assert recorded_calls[-1] == "hover" and not served.host.vehicle.is_paused
     assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
 

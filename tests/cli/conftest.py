@@ -8,7 +8,7 @@ import pytest
 
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
-from pvn.viz import flight_files, flight_picture
+from pvn.viz import flight_files, flight_picture, paragraph_picture
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,7 @@ def undrawn(monkeypatch):
 
     monkeypatch.setattr(flight_picture, "draw_flight", touch)
     monkeypatch.setattr(flight_files, "draw_summary", touch)
+    monkeypatch.setattr(paragraph_picture, "draw_paragraph", touch)
 
 
 @pytest.fixture

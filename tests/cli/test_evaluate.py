@@ -152,3 +152,18 @@ def test_record_flies_the_first_segments_again_and_json_stays_json(corpus, bare,
 def test_what_is_wrong_is_said_before_flying(options, message, two, refused):
     assert message in refused(f"pvn evaluate {options}")
     assert not Path("results").exists()
+
+
+@pytest.mark.long
+def test_paragraphs_are_reported_beside_their_segments_and_resumed(corpus, printed):
+    command = "pvn evaluate --agent oracle stop --corpus corpus --limit 1 --paragraphs --out results"
+    oracle, stop = json.loads(printed(f"{command} --json"))
+    assert oracle["paragraphs"]["brought_to_end"] == {"value": 100.0, "low": 100.0, "high": 100.0}
+    assert stop["paragraphs"]["completed"]["value"] == 0.0
+    count = oracle["flights"]
+    assert count == oracle["paragraphs"]["instructions"] > 1, "the whole paragraph"
+    kept = Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes()
+    text = printed(command)
+    assert f"1 paragraphs of {count} instructions" in text and "brought to the end" in text
+    assert Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes() == kept
+    assert json.loads(Path(f"results/oracle_dev_{count}.json").read_text())["paragraphs"] == oracle["paragraphs"]

@@ -1,7 +1,9 @@
 """`pvn fly`: who, where, what, and the files that are written."""
 
+import json
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -89,9 +91,24 @@ def test_a_seed_is_another_tour_through_the_same_field(own_field, undrawn, print
 @pytest.mark.long
 def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
     text = printed('pvn fly "fly to the  zyzzyva qwertz and stop" --field 5 --quality fast --out out')
-    assert "pvn does not know these words and ignores them: zyzzyva, qwertz" in text
+    assert "'zyzzyva' and 'qwertz' are not words I know" in text
+    assert re.search(r"stopped [^│]* (fence|from the|lake)", text), "what it stopped near"
     assert rows(text) == [("1", "fly to the zyzzyva qwertz and stop")] and "goal" not in text
     assert pictures("out") == ["field5_1.png"]
+
+
+@pytest.mark.long
+def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(undrawn, printed):
+    said = ["go to the gorilla", "turn left", "fly to the qwertz"]
+    command = " ".join(["pvn fly", *(f'"{words}"' for words in said), "--field 3 --quality fast --out out"])
+    flights = json.loads(printed(f"{command} --json"))
+    assert [flight["instruction"] for flight in flights] == said and flights[2]["unknown_words"] == ["qwertz"]
+    for before, after in pairwise(flights):
+        assert after["start"] == before["end"]
+    assert flights[0]["start"] == list(sample_paragraph(3)[0].task.start)
+    assert all(flight["place"] in flight["outcome"] and flight["goal_distance"] is None for flight in flights)
+    assert rows(printed(command)) == [(str(number), words) for number, words in enumerate(said, start=1)]
+    assert pictures("out") == ["field3_1_paragraph.png"]
 
 
 def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, printed):
@@ -154,8 +171,11 @@ def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
         ("pvn fly --field 3 --seed -1", "seed: got -1"),
         ("pvn fly --start 1 2 0", "start: got no instruction"),
         ("pvn fly --agent stop --out file", "out: got file, which is a file, expected a folder"),
-        ('pvn fly "  ..."', "instruction: got ' ...', which has no words"),
-        (f'pvn fly "{"go " * 500}"', "got 500 words, expected at most 100; make it shorter"),
+        ('pvn fly "  ..."', "instruction: got '...', which has no words"),
+        ('pvn fly "🐘"', "instruction: got '🐘', which has no words, expected a sentence such as"),
+        ('pvn fly "go on" "大象"', "got '大象', but '大象' is not a word I know, expected an English sentence"),
+        ('pvn fly "go on" "go left" --simulator airsim://127.0.0.1:1', "instruction: got 2 with --simulator"),
+        (f'pvn fly "{"go " * 500}"', "got 500 words and 1,499 characters, expected at most 100 words"),
         ('pvn fly "go home" --agent stop', "agent: got stop, which reads no instructions"),
         ('pvn fly "go home" --agent oracle', "agent: got oracle, which reads no instructions"),
         ("pvn fly --agent pvn-no-aux", "pvn-no-aux: no weights in the package; name a folder of runs with --runs"),
@@ -176,7 +196,8 @@ def test_what_is_wrong_is_said_before_flying(command, message, corpus, refused):
 
 
 @pytest.mark.parametrize(
-    "option", ["field 2", "seed 2", "segment 1", "corpus c", "start 1 2 0", "device cuda", "quality fast", "record"]
+    "option",
+    ["field 2", "seed 2", "segment 1", "corpus c", "start 1 2 0", "device cuda", "quality fast", "record", "json"],
 )
 def test_options_that_another_simulator_would_ignore_are_refused(option, refused):
     name = option.split()[0]

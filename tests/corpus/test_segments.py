@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pvn.corpus.segments import Corpus, joined
+from pvn.corpus.segments import Corpus, joined, paragraphs_of
 
 
 def test_a_corpus_refuses_fields_in_two_splits_and_segments_twice(meadow):
@@ -49,3 +49,10 @@ def test_corpora_that_number_their_fields_alike_are_not_joined(meadow):
     other = Corpus("other", {"train": (replace(last, place=99),)})
     with pytest.raises(ValueError, match=f"environment {last.environment} is in meadow and in other, .* anew"):
         joined((meadow, other), "both")
+
+
+def test_a_paragraph_is_the_segments_of_one_field_in_order_and_a_gap_begins_another(meadow):
+    first, second = [one for one in paragraphs_of(meadow["train"]) if len(one) > 3][:2]
+    shuffled = (*reversed(first), *second)
+    assert paragraphs_of(shuffled) == [first, second]
+    assert paragraphs_of(first[:1] + first[2:]) == [first[:1], first[2:]]

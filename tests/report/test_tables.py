@@ -31,13 +31,16 @@ def test_flights_end_at_a_goal_away_from_it_or_without_one(paragraph, capsys):
         torch.tensor([True, False, True]),
     )  # fmt: skip
     print_flights("three flights", tasks, log, goals=[(4.0, 3.0), (4.0, 3.0), None], labels=["a", "b", "c"])
+    end = "stopped with no landmark within 10 m; the white fence is less than 1 m to the right"
     assert rows(capsys.readouterr().out) == [
         ["a", tasks[0].instruction, "1", "4.0 m", "3.0 m from the goal: success"],
         ["b", tasks[1].instruction, "1", "4.0 m", "3.0 m from the goal: failure"],
-        ["c", tasks[2].instruction, "1", "4.0 m", "stopped by itself"],
+        ["c", tasks[2].instruction, "1", "4.0 m", end],
     ]
-    print_flights("one flight", tasks[:1], log, goals=[None])
-    assert rows(capsys.readouterr().out)[0][0] == "1", "without labels they are numbered"
+    print_flights("one flight", tasks[:1], log, goals=[None], is_own_world=False)
+    (row,) = rows(capsys.readouterr().out)
+    assert row[0] == "1", "without labels they are numbered"
+    assert row[-1] == "stopped", "what is near is not known in another world"
 
 
 def test_systems_are_compared_with_the_first_on_the_same_flights(paragraph, with_rate, capsys):

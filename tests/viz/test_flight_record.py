@@ -7,7 +7,7 @@ import pytest
 
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
-from pvn.viz.flight_record import fly_and_record, interpolate_pose, outcome, predicted_moments, spread_evenly
+from pvn.viz.flight_record import fly_and_record, fly_next, interpolate_pose, predicted_moments, spread_evenly
 
 
 def test_it_is_the_flight_that_would_have_been_flown_anyway(record, pilot, segment):
@@ -64,7 +64,7 @@ def test_a_typed_instruction_has_no_goal_to_miss(pilot, segment):
     task = replace(segment.task, instruction="go to the well")
     record = fly_and_record(pilot, task, horizon=2)
     assert record.goal is None and record.distance is None and record.is_success is None
-    assert record.outcome == "never stopped in 2 steps"
+    assert record.outcome.startswith("never stopped in 2 steps; ") and " m from the " in record.outcome
 
 
 def test_the_oracle_refuses_what_nobody_demonstrated(segment):
@@ -85,10 +85,15 @@ def test_a_watcher_can_end_a_flight(pilot, segment):
     assert seen == [0, 1]
 
 
-def test_outcomes_are_told_in_words():
-    assert outcome(4.25, 21, True) == "stopped 4.2 m from the goal after 21 steps"
-    assert outcome(4.25, 100, False) == "never stopped in 100 steps; 4.2 m from the goal"
-    assert outcome(None, 21, True) == "stopped after 21 steps"
+@pytest.mark.long
+def test_the_next_flight_starts_where_the_last_one_ended_and_knows_what_it_saw(pilot, record):
+    further = fly_next(pilot, record, "go on", horizon=1)
+    x, y, yaw = further.task.start
+    assert np.allclose(record.flown_world[-1, [0, 1, 5]], (x, y, yaw)) and further.goal is None
+    assert np.allclose(further.flown_world[0, :2], (x, y), atol=1e-3)
+    alone = fly_and_record(pilot, further.task, horizon=1)
+    known, known_alone = (one.moments[0].maps.is_known for one in (further, alone))
+    assert (known >= known_alone).all() and known.sum() > 1.1 * known_alone.sum()
 
 
 def test_a_pilot_without_predictions_is_refused_by_name(mapless_record):

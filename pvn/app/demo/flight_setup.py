@@ -12,16 +12,17 @@ from pathlib import Path
 
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
-from pvn.corpus.vocabulary import tokenise
+from pvn.corpus.typed_instruction import check_typed, clean_instruction
+from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Points
+from pvn.rollout.paragraph import next_starts
 from pvn.systems import DEFAULT_AGENT
+from pvn.viz.flight_record import FlightRecord
 from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
 from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
-from pvn.world.task import MAX_WORDS, Task
+from pvn.world.task import MAX_CHARACTERS, Task
 
-MAX_CHARACTERS = 1000
-"""Of an instruction."""
 MAX_REQUESTS, REQUEST_SECONDS = 8, 10.0
 MAX_FIELD_NUMBER = 999_999
 FIELD_FILE = "field.json"
@@ -80,6 +81,10 @@ class FlightSetup:
     instruction: str
     pilot: str = DEFAULT_AGENT
     """Name of the system that flies."""
+    continues: FlightRecord | None = None
+    """The flight at whose end this one starts; None for one that starts where the segment does."""
+    earlier: tuple[str, ...] = ()
+    """Instructions of the flights before, from the segment's start on."""
 
     @property
     def segment(self) -> Segment:
@@ -93,8 +98,9 @@ class FlightSetup:
 
     @property
     def _is_unchanged(self) -> bool:
-        """Whether field and instruction are the segment's own."""
-        return not self.is_edited and self.instruction == _single_spaced(self.segment.task.instruction)
+        """Whether field, start and instruction are the segment's own."""
+        is_own = self.continues is None and not self.is_edited
+        return is_own and self.instruction == clean_instruction(self.segment.task.instruction)
 
     @property
     def demonstrated(self) -> Points | None:
@@ -105,22 +111,26 @@ class FlightSetup:
     def task(self) -> Task:
         """What is flown."""
         task = self.segment.task
-        return task if self._is_unchanged else replace(task, layout=self.layout, instruction=self.instruction)
+        start = task.start if self.continues is None else next_starts(self.continues.log)[0]
+        if self._is_unchanged:
+            return task
+        return replace(task, layout=self.layout, instruction=self.instruction, start=start)
 
     def unchanged(self) -> FlightSetup:
         """The segment with its own field and instruction, flown by the same pilot."""
         return segment_setup(self.field, self.segment_index, self.pilot)
 
-    def check(self) -> None:
-        """Refuse what no pilot can fly."""
-        words = tokenise(self.instruction)
-        if not words:
-            raise ValueError('Type an instruction first, such as "go to the well and stop in front of it".')
-        if len(words) > MAX_WORDS or len(self.instruction) > MAX_CHARACTERS:
-            raise ValueError(
-                f"That is too long: {len(words)} words, {len(self.instruction)} characters. Use at most {MAX_WORDS} "
-                f"words and {MAX_CHARACTERS:,} characters."
-            )
+    def from_the_start(self) -> FlightSetup:
+        """The same, starting where the segment does."""
+        return replace(self, continues=None, earlier=())
+
+    def after(self, record: FlightRecord) -> FlightSetup:
+        """The same, continuing a flight that was set up like this one."""
+        return replace(self, continues=record, earlier=(*self.earlier, record.task.instruction))
+
+    def check(self, vocabulary: Vocabulary | None) -> None:
+        """Refuse what no pilot can fly, or of which the pilot knows nothing; vocabulary: the words that it knows."""
+        check_typed(self.instruction, vocabulary)
         if self.pilot == "oracle" and self.demonstrated is None:
             raise ValueError(
                 "The oracle does not read instructions: it follows the demonstrated path of a segment. Choose an "
@@ -135,9 +145,10 @@ class FlightSetup:
         agent = self.pilot if agent is None else agent
         parts = ["pvn fly"]
         if not self._is_unchanged:
-            parts.append(shlex.quote(self.instruction))
+            parts += map(shlex.quote, (*map(clean_instruction, self.earlier), self.instruction))
         if self.is_edited:
-            parts.append(f"--field {FIELD_FILE} --start " + " ".join(repr(float(part)) for part in self.task.start))
+            start = self.segment.task.start
+            parts.append(f"--field {FIELD_FILE} --start " + " ".join(repr(float(part)) for part in start))
         else:
             parts.append(self.field.fly_options[self.segment_index])
         if agent != DEFAULT_AGENT:
@@ -147,19 +158,15 @@ class FlightSetup:
         return " ".join(parts)
 
 
-def _single_spaced(text: str) -> str:
-    return " ".join(text.split())
-
-
 def segment_setup(field: FieldChoice, segment_index: int, pilot: str = DEFAULT_AGENT) -> FlightSetup:
     """A segment of a field, unchanged."""
     task = field.segments[segment_index].task
-    return FlightSetup(field, segment_index, task.layout, _single_spaced(task.instruction), pilot)
+    return FlightSetup(field, segment_index, task.layout, clean_instruction(task.instruction), pilot)
 
 
 def change_instruction(setup: FlightSetup, text: str) -> FlightSetup:
     """The setup with another instruction. Very long text is cut, to a length that `check` still refuses."""
-    return replace(setup, instruction=_single_spaced(text[: 2 * MAX_CHARACTERS]))
+    return replace(setup, instruction=clean_instruction(text[: 2 * MAX_CHARACTERS]))
 
 
 def _inside_fences(value: float) -> float:

@@ -13,15 +13,16 @@ import numpy as np
 import viser
 from viser import uplot
 
-from pvn.app.demo.flight_setup import MAX_CHARACTERS, MAX_FIELD_NUMBER, FieldChoice, FlightSetup
+from pvn.app.demo.display import State
+from pvn.app.demo.flight_setup import MAX_FIELD_NUMBER, FieldChoice, FlightSetup
 from pvn.app.demo.scene import CameraMode, FieldView3D
-from pvn.app.demo.session import State
 from pvn.app.demo.shown_flight import ShownStep
+from pvn.corpus.typed_instruction import clean_instruction
 from pvn.viz import palette
 from pvn.viz.flight_record import Floats
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
-from pvn.world.task import SUCCESS_M
+from pvn.world.task import MAX_CHARACTERS, SUCCESS_M
 
 if TYPE_CHECKING:
     from pvn.app.demo.session import Session
@@ -127,7 +128,15 @@ class Page:
         self._instruction = gui.add_text(
             "Instruction", "", multiline=True, hint=f"What the drone should do; at most {MAX_CHARACTERS:,} characters."
         )
-        self._fly = gui.add_button("Fly", icon=viser.Icon.PLANE_DEPARTURE, color="green")
+        self._fly = gui.add_button(
+            "Fly", icon=viser.Icon.PLANE_DEPARTURE, color="green", hint="Start where the segment starts."
+        )
+        self._continue = gui.add_button(
+            "Continue from here",
+            icon=viser.Icon.PLANE,
+            visible=False,
+            hint="Type another instruction: the drone follows it from where it is, and remembers what it has seen.",
+        )
         self._stop = gui.add_button("Stop", icon=viser.Icon.HAND_STOP, color="red", visible=False)
         self._status = gui.add_markdown("")
         self._warning = gui.add_markdown("", visible=False)
@@ -177,6 +186,7 @@ class Page:
         """Tell this session what the visitor does from now on."""
         self.field_view.on_drag = session.move_landmark
         self._fly.on_click(lambda _: session.fly(self._instruction.value))
+        self._continue.on_click(lambda _: session.continue_flight(self._instruction.value))
         self._stop.on_click(lambda _: session.stop())
         self._replay.on_click(lambda _: session.replay())
         self._go_to_field.on_click(lambda _: session.go_to_field(int(self._field_number.value)))
@@ -229,7 +239,7 @@ class Page:
             self.field_view.show_field(setup.layout)
             nouns = [LANDMARK_CLASSES[landmark.name].noun for landmark in setup.layout.landmarks]
             self._landmark.options = tuple(f"{number}. {noun}" for number, noun in enumerate(nouns, start=1)) or ("",)
-        if setup.instruction != " ".join(self._instruction.value.split()):
+        if setup.instruction != clean_instruction(self._instruction.value):
             _set(self._instruction, setup.instruction)
         if setup.field.number is not None:
             _set(self._field_number, setup.field.number)
@@ -241,7 +251,7 @@ class Page:
         """Show what can be done now; num_positions is how many there are to replay."""
         self._fly.visible, self._stop.visible = state != "flying", state == "flying"
         self._pilot.disabled = self._segment.disabled = state == "flying"
-        self._replay.visible = state == "replaying"
+        self._replay.visible = self._continue.visible = state == "replaying"
         self._step.disabled = state != "replaying"
         self._warning.visible = False
         if state != "replaying":

@@ -1,4 +1,4 @@
-"""The session of one visitor: setting up, flying and replaying flights, and the display on which all of it is shown."""
+"""The session of one visitor: setting up, flying and replaying flights."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, Protocol
 
 import numpy as np
 
+from pvn.app.demo.display import Display, State
 from pvn.app.demo.flight_setup import (
     FIELD_FILE,
     FieldChoice,
@@ -30,17 +30,18 @@ from pvn.app.demo.flight_setup import (
     segment_setup,
 )
 from pvn.app.demo.pictures import MAP_PX
-from pvn.app.demo.shown_flight import ShownFlight, ShownStep, outcome_sentence
+from pvn.app.demo.shown_flight import ShownFlight, outcome_sentence
 from pvn.corpus.segments import Corpus
+from pvn.corpus.typed_instruction import unknown_words_sentence
+from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.pilots import Pilot
 from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_files import write_flight
-from pvn.viz.flight_record import Floats, Moment, fly_and_record, interpolate_pose
+from pvn.viz.flight_record import Moment, fly_and_record, interpolate_pose
 from pvn.world.lani import write_layout
 
 LOG = logging.getLogger(__name__)
 
-State = Literal["choosing", "flying", "replaying", "closed"]
 FRAME_SECONDS = 0.07
 """Time between two positions of the drone as it moves from one step to the next."""
 
@@ -60,37 +61,6 @@ class SharedState:
     """Weights of the pilots that are not shipped, for the command that repeats a flight."""
     drawing: threading.Lock = field(default_factory=threading.Lock)
     """Held while a file is written: figures are drawn one at a time."""
-
-
-class Display(Protocol):
-    """Where a session is shown: the page, or a stand-in for it."""
-
-    def show_setup(self, setup: FlightSetup) -> None:
-        """Show the field, the menus and the instruction."""
-
-    def show_menus(self, setup: FlightSetup) -> None:
-        """Show pilot and segment in their menus, and leave the rest as it is."""
-
-    def show_state(self, state: State, num_positions: int) -> None:
-        """Show what can be done now; num_positions is how many there are to replay."""
-
-    def show_step(self, shown: ShownStep, moves_slider: bool = True) -> None:
-        """Show a step of the flight. If the slider asked for it, leave the slider alone: it may have moved on."""
-
-    def move_drone(self, pose_world: Floats) -> None:
-        """Move the drone to a pose (6,), field frame, between two steps."""
-
-    def show_status(self, text: str) -> None:
-        """Show a line about what is going on, Markdown."""
-
-    def show_warning(self, text: str) -> None:
-        """Show a line about what cannot be done, and what to do instead, plain text."""
-
-    def show_command(self, command: str, needs_file: bool) -> None:
-        """Show the command that repeats the flight; with needs_file, after downloading the field."""
-
-    def send_file(self, name: str, content: bytes) -> None:
-        """Send a file to download."""
 
 
 class Session:
@@ -154,7 +124,8 @@ class Session:
             self._display.show_warning(f"That failed ({type(error).__name__}: {error}); try something else.")
 
     def _change_setup(self, setup: FlightSetup) -> None:
-        """Set up another flight; the last one is discarded."""
+        """Set up another flight from a segment's start; the last one is discarded."""
+        setup = setup.from_the_start()
         with self._lock:
             if self.state in ("closed", "flying"):
                 return
@@ -220,12 +191,21 @@ class Session:
                 self.setup = change_instruction(self.setup, text)
 
     def fly(self, text: str) -> None:
-        """Fly by this instruction."""
-        self._request(lambda: self._take_off(text))
+        """Fly by this instruction, from the segment's start."""
+        self._request(lambda: self._take_off(change_instruction(self.setup.from_the_start(), text)))
 
-    def _take_off(self, text: str) -> None:
-        setup = change_instruction(self.setup, text)
-        setup.check()
+    def continue_flight(self, text: str) -> None:
+        """Fly by this instruction from where the last flight ended, with what the pilot kept of it."""
+        self._request(lambda: self._take_off(change_instruction(self._after_last_flight(), text)))
+
+    def _after_last_flight(self) -> FlightSetup:
+        flight = self._flight
+        if flight is None or flight.record is None:
+            raise ValueError("There is no complete flight to continue; press Fly to start again.")
+        return flight.setup.after(flight.record)
+
+    def _take_off(self, setup: FlightSetup) -> None:
+        setup.check(self._vocabulary(setup))
         pilot = self._shared.pilots[setup.pilot]
         with self._lock:
             if self.state in ("closed", "flying"):
@@ -260,6 +240,7 @@ class Session:
                 pilot,
                 setup.task,
                 demonstrated=setup.demonstrated,
+                kept=None if setup.continues is None else setup.continues.kept,
                 device=self._shared.device,
                 watch=lambda moment: self._on_step(flight, moment),
             )
@@ -325,13 +306,15 @@ class Session:
             draw()
 
     def _unknown_words_note(self, setup: FlightSetup) -> str:
-        words = self._unknown_words(setup)
-        return f"\n\nWords this pilot does not know and ignores: **{', '.join(words)}**" if words else ""
+        """What is said about words of the instruction that the pilot does not know; Markdown."""
+        vocabulary = self._vocabulary(setup)
+        words = "" if vocabulary is None else unknown_words_sentence(vocabulary.unknown_words(setup.instruction))
+        return f"\n\n{words}." if words else ""
 
-    def _unknown_words(self, setup: FlightSetup) -> list[str]:
-        """Words of the instruction that the pilot does not know; none for a pilot that does not read."""
+    def _vocabulary(self, setup: FlightSetup) -> Vocabulary | None:
+        """The words that the pilot knows; None for a pilot that does not read."""
         agent = self._shared.pilots[setup.pilot].agent
-        return [] if agent is None else agent.vocabulary.unknown_words(setup.instruction)
+        return None if agent is None else agent.vocabulary
 
     def show_again(self, index: int) -> None:
         """Show one step again; if many are asked for at once, only the last of them."""

@@ -16,10 +16,8 @@ import numpy as np
 from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
 from pvn.geometry import Points, wrap_radians
-from pvn.world.layout import FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE
 
-FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
-"""Direction from the field's centre to each fence, radians."""
 SWEEPS = {"quarter": math.pi / 2, "half": math.pi, "full": 2 * math.pi}
 SHORE_PATH = 1.8
 """Distance from the shore at which a lake is passed and circled, metres."""

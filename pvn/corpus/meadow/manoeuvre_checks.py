@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pvn.corpus.meadow.guide_lines import FENCES, SWEEPS
+from pvn.corpus.meadow.guide_lines import SWEEPS
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.scene import CELL, MAX_GAP, MIN_GAP, Scene
 from pvn.geometry import Points, wrap_radians
-from pvn.world.layout import FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}
 LENGTHS = {"short": (4.0, 6.0), "long": (13.0, 17.0)}

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
-from pvn.corpus.meadow.guide_lines import FENCES, Pose
+from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
 from pvn.corpus.meadow.scene import Scene, shore_distance
 from pvn.corpus.meadow.tours import PlannedFlight
 from pvn.corpus.vocabulary import merge_typos, tokenise
 from pvn.geometry import Points, wrap_radians
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
-from pvn.world.layout import FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE
 
 AMBIGUOUS_SHARE = 0.02
 """Share of references that may stay ambiguous."""

@@ -17,7 +17,7 @@ from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuv
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, steer_along, wander
 from pvn.geometry import Points, wrap_radians
-from pvn.world.layout import FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE
 
 STRIDES_PER_POINT = 4
 """Strides between two points of a finished path, which are then a metre apart."""
@@ -124,9 +124,7 @@ class _Planner:
 
     def _fence_ahead(self) -> str:
         """Colour of one of the two fences that are most nearly straight ahead."""
-        first, second, *_ = sorted(
-            COLOURS, key=lambda colour: -math.cos(guide_lines.FENCES[colour] - self.pose.heading)
-        )
+        first, second, *_ = sorted(COLOURS, key=lambda colour: -math.cos(FENCES[colour] - self.pose.heading))
         return first if self.generator.random() < 0.7 else second
 
     def _is_ahead(self, place: Points, limit: float) -> bool:

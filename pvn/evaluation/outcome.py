@@ -1,0 +1,51 @@
+"""How flights ended, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pvn.corpus.typed_instruction import unknown_words_sentence
+from pvn.model.agent import Agent
+from pvn.rollout.flight import FlightLog
+from pvn.world.surroundings import describe_place
+from pvn.world.task import Task
+
+
+def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: str = "") -> str:
+    """How a flight ended, in words: with a goal how far from it, metres; without one where, as describe_place says."""
+    where = place if distance is None else f"{distance:.1f} m from the goal"
+    if not has_stopped:
+        return f"never stopped in {num_steps} steps" + (f"; {where}" if where else "")
+    parts = ["stopped", where, f"after {num_steps} steps"]
+    if where.startswith("with "):  # reads better last: "stopped after 12 steps with nothing within 10 m"
+        parts = [parts[0], parts[2], where]
+    return " ".join(filter(None, parts))
+
+
+def end_place(log: FlightLog, flight: int, task: Task) -> str:
+    """Where one flight of a log ended: "4 m from the gorilla"."""
+    return describe_place(task.layout, log.pose_world[flight, -1, [0, 1, 5]].tolist())
+
+
+def describe_flights(
+    log: FlightLog,
+    tasks: Sequence[Task],
+    agent: Agent | None = None,
+    *,
+    goals: Sequence[tuple[float, float] | None] | None = None,
+) -> list[str]:
+    """How each flight of a log ended, in words: "stopped 4 m from the gorilla after 17 steps".
+
+    goals: where each should have ended (x, y), field frame, metres; where there is one, the distance to it is given
+    instead of what is near. agent: who flew; the words of the instructions that it does not know are named.
+    """
+    described = []
+    for flight, task in enumerate(tasks):
+        goal = None if goals is None else goals[flight]
+        distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
+        has_stopped, num_steps = bool(log.has_stopped[flight]), int(log.num_steps[flight])
+        words = outcome(distance, num_steps, has_stopped, end_place(log, flight, task))
+        unknown = "" if agent is None else unknown_words_sentence(agent.vocabulary.unknown_words(task.instruction))
+        described.append(f"{words}; {unknown}" if unknown else words)
+    return described

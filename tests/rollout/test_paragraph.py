@@ -1,0 +1,58 @@
+"""Flights that continue others: where they start, and what their policy keeps."""
+
+import pytest
+import torch
+
+from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.paragraph import fly_on, next_starts
+from pvn.rollout.trivial_pilots import Average
+from pvn.simulator.interface import SimulatorConfig
+from pvn.world.layout import Layout
+from pvn.world.task import Task
+
+BLIND = SimulatorConfig(quality="none")
+
+
+@pytest.fixture
+def tasks():
+    return [Task(Layout(()), (20.0, 25.0, 0.0), words) for words in ("two", "four")]
+
+
+class Counting:
+    """Flies as many steps as its instruction says, and keeps how many steps it has ever flown."""
+
+    def begin(self, tasks, device):
+        return self.begin_with([0] * len(tasks), tasks, device)
+
+    def begin_with(self, kept, tasks, device):
+        return {"limits": [{"two": 2, "four": 4}[task.instruction] for task in tasks], "now": 0, "before": list(kept)}
+
+    def act(self, observation, memory):
+        memory = {**memory, "now": memory["now"] + 1}
+        return torch.tensor([[1.0, 0.0, float(memory["now"] >= limit)] for limit in memory["limits"]]), memory
+
+    def keep(self, memory, flight):
+        return memory["before"][flight] + memory["now"]
+
+
+def test_a_flight_keeps_what_it_had_at_its_own_end_while_others_in_the_batch_fly_on(tasks):
+    simulator = simulator_for(tasks, config=BLIND)
+    log, kept = fly_on(simulator, tasks, Counting())
+    assert log.num_steps.tolist() == [2, 4] and kept == (2, 4)
+    _, kept = fly_on(simulator, tasks, Counting(), kept)
+    assert kept == (4, 8), "the next flights began with it"
+    _, kept = fly_on(simulator, tasks, Counting(), horizon=3)
+    assert kept == (2, 3), "the horizon ends a flight, too"
+
+
+def test_a_policy_that_keeps_nothing_begins_anew(tasks):
+    policy = Average(num_steps=3)
+    simulator = simulator_for(tasks, config=BLIND)
+    log, kept = fly_on(simulator, tasks, policy)
+    assert kept is None and torch.equal(log.pose_world, fly(simulator, tasks, policy).pose_world)
+
+
+def test_the_next_flight_starts_where_the_last_one_ended(tasks):
+    log = fly(simulator_for(tasks, config=BLIND), tasks, Average(num_steps=3))
+    for (x, y, yaw), pose in zip(next_starts(log), log.pose_world[:, -1].tolist(), strict=True):
+        assert (x, y, yaw) == (pose[0], pose[1], pose[5]) and x > 20.5

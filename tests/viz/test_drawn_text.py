@@ -1,0 +1,70 @@
+"""Typed text in pictures: no boxes in place of letters, no warnings, nothing cut off."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from PIL import Image
+
+from pvn.viz import film_frames
+from pvn.viz.drawn_text import drawable
+from pvn.viz.flight_picture import draw_flight
+from pvn.viz.paragraph_picture import draw_paragraph
+from pvn.viz.summary_figure import draw_summary
+
+ODD = "go to the gorilla 大象 🐘🦒 then اذهب $x^2$ naïve Θ"
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("go to the café, naïve Θ", "go to the café, naïve Θ"),
+        ("cafe\u0301", "café"),
+        ("go to 大象 🐘🦒 now", "go to […] now"),
+        ("اذهب", "[…]"),
+        ("a\u0947b", "a[…]b"),
+    ],
+)
+def test_what_the_font_lacks_or_draws_wrongly_is_left_out(text, drawn):
+    assert drawable(text) == drawn
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", [ODD, "go " + "o" * 996], ids=["scripts", "long"])
+def test_pictures_of_any_text_are_drawn_without_warnings(mapless_record, text, tmp_path):
+    record = replace(mapless_record, task=replace(mapless_record.task, instruction=text))
+    frames = np.stack([moment.image for moment in record.moments])[None]
+    draw_flight(tmp_path / "flight.png", record.task, record.log, frames, 0)
+    draw_paragraph(tmp_path / "paragraph.png", [record, record])
+    draw_summary(tmp_path / "summary.png", record)
+    for path in tmp_path.iterdir():
+        assert imread(path).shape[0] > 500
+
+
+def test_how_a_flight_ended_fits_into_the_field_of_a_film(mapless_record):
+    """The longest words about a place, at the field's lower edge."""
+    pose = mapless_record.log.pose_world.clone()
+    pose[:, -1, :2] = torch.tensor([4.0, 0.6])
+    flight = replace(mapless_record, log=replace(mapless_record.log, pose_world=pose), demonstrated=None)
+    assert len(flight.outcome) > 80, flight.outcome
+    image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
+    film_frames._draw_end(image, flight)
+    columns = np.asarray(image).max(-1).nonzero()[1]
+    assert columns.min() >= film_frames.FIELD[0] and columns.max() <= film_frames.FIELD[2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "text", ["go", ODD, "go to the well and " * 25, "o" * 1000], ids=["short", "odd", "many", "long"]
+)
+def test_all_of_the_instruction_fits_above_a_film(text):
+    image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
+    film_frames._draw_instruction(image, text)
+    rows, columns = np.asarray(image).max(-1).nonzero()
+    assert rows.min() >= 0 and rows.max() < 90, "the legend begins there"
+    assert columns.max() < film_frames.WIDTH - 10
+    lines = film_frames._wrap(text, film_frames._font(9), film_frames.WIDTH - 40)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", ""), "nothing is cut off"
