@@ -1,6 +1,7 @@
 """Sessions without a browser: flights, replays, files and limits of one visitor, and of several at once."""
 
 import gc
+import json
 import shlex
 import sys
 import threading
@@ -90,7 +91,7 @@ def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
 
 
 @pytest.mark.long
-def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, shared):
+def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, tmp_path, capsys):
     visitor = visit()
     session, page = visitor.session, visitor.page
     session.continue_flight("go to the gorilla")
@@ -109,6 +110,9 @@ def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit,
         end = page.steps[-1].pose_world
     words = shlex.split(page.commands[-1])
     assert words[2:5] == ["go to the gorilla", "turn left", "fly straight ahead"]
+    main([*words[1:], "--json", "--out", str(tmp_path)])
+    repeated = json.loads(capsys.readouterr().out)
+    assert repeated[-1]["end"] == end[[0, 1, 5]].tolist(), "the command repeats all of it exactly"
     visitor.fly_to_the_end("go to the gorilla")
     assert np.array_equal(session._flight.record.flown_world, first.flown_world), "Fly starts again"
 
