@@ -1,0 +1,340 @@
+"""Putting events into words: references, clauses, and how they are joined into sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pvn.corpus.meadow.references import Lexicon, is_plural
+from pvn.corpus.meadow.sentences import fill_slots
+from pvn.corpus.narrator.choosing import Told
+from pvn.corpus.narrator.events import Event
+from pvn.corpus.narrator.track import SPACING, Track
+from pvn.corpus.narrator.wordings import PEOPLE, Voice, Wordings
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import Layout
+
+PEOPLE_SHARE = 0.6
+"""How often names are those of people who tell flights freely, rather than a bank's."""
+GOAL_FIRST_SHARE = 0.14
+_SLOT = re.compile(r"\{([^{}]+)\}")
+_LETTER = re.compile(r"\{([A-Z])\}")
+_NUMBERS = (
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen",
+)  # fmt: skip
+_ABBREVIATED = (("your ", "ur "), ("you are ", "ur "), ("you're ", "ur "), (" you ", " u "), ("until ", "til "), ("please", "pls"))
+_CLOCKWISE = {1: ("counterclockwise", "anticlockwise", "counter-clockwise"), -1: ("clockwise",)}
+_SIDES = {1: "left", -1: "right", 0: ""}
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """What one person calls the landmarks of a field: names that fit one landmark alone."""
+
+    of_mark: dict[int, tuple[str, ...]]
+    """For each landmark that can be named without doubt, its names."""
+    fences: tuple[str, ...]
+    lakes: tuple[str, ...]
+
+    @staticmethod
+    def of(layout: Layout, lexicon: Lexicon, generator: np.random.Generator) -> Names:
+        """One of the lexicon's authors' names."""
+        authors = list(lexicon.by_author)
+        author = authors[int(generator.random() * len(authors))]
+        if PEOPLE in lexicon.by_author and generator.random() < PEOPLE_SHARE:
+            author = PEOPLE
+        classes = np.array([LANDMARK_CLASSES[mark.name].index for mark in layout.landmarks], int)
+        found = {}
+        for place, mark in enumerate(layout.landmarks):
+            names = tuple(
+                name
+                for name in lexicon.by_author[author][mark.name]
+                if np.count_nonzero(lexicon.fits[name][classes]) == 1
+            )
+            if names:
+                found[place] = names
+        return Names(found, lexicon.fences[author], lexicon.lakes[author])
+
+    def can_name(self, marks: Sequence[int]) -> bool:
+        """Whether all of these landmarks can be named without doubt."""
+        return all(mark in self.of_mark for mark in marks)
+
+
+class Speaker:
+    """Tells one flight. `text` grows clause by clause; references are slots {A}, {B}, ... in it until the end."""
+
+    def __init__(
+        self, track: Track, names: Names, voice: Voice, wordings: Wordings, generator: np.random.Generator
+    ) -> None:
+        self.track, self.names, self.voice, self.wordings, self.generator = track, names, voice, wordings, generator
+        self.text = ""
+        self.references: dict[str, str] = {}
+        self.clauses: list[tuple[Event, str]] = []
+        self._called: dict[int, str] = {}
+        self._mentioned: int | None = None  # the landmark that "it" would mean
+        self._reached = 0.0  # how far along the path the telling has come, metres
+        self._has_turned = abs(track.first_turn) < 0.32  # whether the listener faces the way the path begins
+        self._drops_articles = generator.random() < voice.drops_articles
+        self._unit = self.pick(voice.units)
+
+    def pick(self, options: Sequence[str]) -> str:
+        """One of some texts."""
+        return options[int(self.generator.random() * len(options))]
+
+    def chance(self, share: float) -> bool:
+        """True this often."""
+        return bool(self.generator.random() < share)
+
+    # References
+
+    def _slot(self, text: str) -> str:
+        letter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[len(self.references)]
+        self.references[letter] = text
+        return f"{{{letter}}}"
+
+    def _article(self, name: str) -> str:
+        if self._drops_articles:
+            return name
+        if not is_plural(name) and " with " not in name and self.chance(0.05):
+            return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+        return f"the {name}"
+
+    def _refer(self, mark: int) -> str:
+        if mark in self._called:
+            name = self._called[mark]
+            return self._slot(name if self._drops_articles else f"the {name}")
+        name = self._called[mark] = self.pick(self.names.of_mark[mark])
+        return self._slot(self._article(name))
+
+    def _metres(self, metres: float) -> str:
+        """About so many metres."""
+        draw, unit = self.generator.random(), self._unit
+        if metres < 2.4:
+            return f"a couple of {'metres' if unit == 'm' else unit}"
+        if metres < 6.0 and draw < 0.55:
+            return self.pick(("a few", "a few", "some", "a handful of")) + f" {'metres' if unit == 'm' else unit}"
+        number = max(round(metres), 2)
+        if unit == "m" or draw > 0.93:
+            return f"{self.pick(('about ', 'like ', '', '~') if unit == 'm' else ('about ',))}{number} {unit}"
+        return f"{self.pick(('about', 'about', 'around', 'some', 'roughly'))} {_NUMBERS[number]} {unit}"
+
+    # Clauses
+
+    def _go(self, event: Event) -> str:
+        first, last = round(self._reached / SPACING), round(event.at / SPACING)
+        last = min(last, len(self.track.points) - 1)
+        is_straight = self._has_turned and last - first >= 8 and self.track.is_straight(first, last)
+        return self.pick(self.voice.go_straight if is_straight and self.chance(0.8) else self.voice.go)
+
+    def _fill(self, template: str, event: Event) -> str:
+        """The template with its slots filled: references as letters, everything else as words."""
+        marks = event.marks
+        is_it = len(marks) == 1 and marks[0] == self._mentioned and not is_plural(self._called[marks[0]])
+        says_it = is_it and self.chance(0.75)
+        if marks:
+            first = "it" if says_it else self._refer(marks[0])
+            is_many = not says_it and is_plural(self._called[marks[0]])
+        else:
+            first, is_many = "", False
+        side = _SIDES[event.side]
+        values = {"A": first, "side": side, "other": _SIDES[-event.side]}
+        forms = {
+            "is": "are" if is_many else "is",
+            "it": "them" if is_many else "it",
+            "its": "their" if is_many else "its",
+            "they": "they" if is_many else "it",
+            "'s": "'re" if is_many else "'s",
+            "s": "" if is_many else "s",
+        }
+
+        def value(match: re.Match[str]) -> str:
+            slot = match[1]
+            if slot in values:
+                return values[slot]
+            if slot in forms:
+                return forms[slot]
+            match slot:
+                case "B":
+                    values["B"] = self._refer(marks[1])
+                    return values["B"]
+                case "F":
+                    return self._slot(self._fence(event.colour))
+                case "W":
+                    return self._slot(self._water())
+                case "n":
+                    return self._metres(event.metres)
+                case "go":
+                    return self._go(event)
+                case "clock":
+                    return self.pick(_CLOCKWISE[event.side])
+                case "ss":
+                    return self.pick(("", "s"))
+                case "youre":
+                    return self.pick(("you are", "you're"))
+                case "youve":
+                    return self.pick(("you have", "you've"))
+                case "youll":
+                    return self.pick(("you will", "you'll"))
+                case _:
+                    raise ValueError(f"wordings: got slot {slot!r} in {template!r}, expected one that is known")
+
+        filled = _SLOT.sub(value, template)
+        self._mentioned = marks[0] if len(marks) == 1 else None
+        return filled
+
+    def _fence(self, colour: str) -> str:
+        name = self.pick(self.names.fences).replace("{COLOR}", colour)
+        return name if self._drops_articles else f"the {name}"
+
+    def _water(self) -> str:
+        name = "water" if self.chance(0.8) else self.pick(self.names.lakes)
+        return name if self._drops_articles else f"the {name}"
+
+    def _say(self, event: Event, words: str) -> str:
+        self.clauses.append((event, words))
+        return words
+
+    def _way_key(self, event: Event) -> str:
+        match event.kind:
+            case "turn":
+                is_blind = event.amount == "about" and event.side == 0
+                return "turn about blind" if is_blind else f"turn {event.amount}"
+            case "pass" | "round" | "bend" | "water":
+                return f"{event.kind} {event.amount}"
+            case _:
+                return event.kind
+
+    def _way_clause(self, event: Event, may_be_bare: bool) -> tuple[str, bool]:
+        """A clause for an event on the way, and whether it has no verb of its own."""
+        key, voice = self._way_key(event), self.voice.name
+        has_bare = self.wordings.has(voice, f"{key} bare")
+        has_do = self.wordings.has(voice, f"{key} do")
+        if not has_bare and not has_do:
+            words, is_bare = self.wordings.pick(voice, key, self.generator), False
+        elif has_bare and (not has_do or self.chance(0.6)):
+            is_bare = may_be_bare and self.chance(self.voice.bareness)
+            words = self.wordings.pick(voice, f"{key} bare", self.generator)
+            if not is_bare:
+                words = "{go} " + words
+        else:
+            words, is_bare = self.wordings.pick(voice, f"{key} do", self.generator), False
+        filled = self._say(event, self._fill(words, event))
+        self._reached = event.at + (event.metres if event.kind == "round" else 0.0)
+        if event.kind == "bend":
+            self._reached += event.metres / 2
+        if event.kind in ("turn", "leave"):
+            self._has_turned = True
+        return filled, is_bare
+
+    def _tell_way(self, events: Sequence[Event]) -> None:
+        for place, event in enumerate(events):
+            # Without a verb: after another clause, or at the very beginning in a voice that is short of words.
+            may_be_bare = place > 0 or self.voice.bareness > 0.5 or self.chance(0.12)
+            words, is_bare = self._way_clause(event, may_be_bare)
+            if place == 0:
+                self.text += words
+            elif is_bare:
+                self.text += self.pick((", ", ", ", ", then ", " and ", ", and ")) + words
+            else:
+                self.text += self.pick(self.voice.next) + words
+
+    # Ends
+
+    def _end_key(self, end: Event) -> str:
+        if end.kind == "end past":
+            return "end past just" if end.metres < 4.0 else "end past few"
+        return end.kind
+
+    def _tell_end(self, end: Event, has_way: bool) -> None:
+        key, voice = self._end_key(end), self.voice.name
+        draw = self.generator.random()
+        form = "place" if draw < 0.46 else "to" if draw < 0.8 else "cond"
+        template = self.wordings.pick(voice, f"{key} {form}", self.generator)
+        stop = self.pick(self.voice.stop)
+        if form == "cond":
+            template = f"{stop} {self.pick(('when', 'when', 'once', 'as soon as', 'the moment'))} {template}"
+        elif form == "place" and has_way and self.chance(0.14):
+            template = f"stopping {template}"
+        elif form == "place":
+            template = f"{stop} {template}"
+        elif not has_way or self.chance(0.55):
+            template = f"{{go}} {template}"
+        if not has_way:
+            # Nobody is told to stop before being told to go, except when the goal is all that matters.
+            if form != "to" and self.chance(0.8):
+                template = "{go} and " + template if self.chance(0.4) else "{go}, " + template
+            joined = ""
+        elif template.startswith("stopping"):
+            joined = ", "
+        elif form == "to":
+            joined = self.pick((", then ", " and ", ", ", ", and then ", " then ")) if template.startswith("{go}") else self.pick((", ", " ", ", and "))
+        else:
+            joined = self.pick((", and ", " and ", ". ", ", then ", ", ", "; ", ", and ", " and "))
+        self.text += joined + self._say(end, self._fill(template, end))
+
+    def _tell_goal(self, end: Event) -> None:
+        key, voice = self._end_key(end), self.voice.name
+        if self.chance(0.45):
+            template = self.wordings.pick(voice, f"{key} goal", self.generator)
+        else:
+            template = f"{self.pick(self.voice.stop)} {self.wordings.pick(voice, f'{key} place', self.generator)}"
+        self.text += self._say(end, self._fill(template, end))
+
+    def _tell_extras(self, extras: Sequence[Event]) -> None:
+        for place, event in enumerate(extras):
+            key = f"{event.kind} side" if event.side and event.kind in ("with ahead", "with fence") else event.kind
+            tones = [tone for tone in ("warn", "will") if self.wordings.has(self.voice.name, f"{key} {tone}")]
+            tone = self.pick(tones) if tones and place == len(extras) - 1 and self.chance(0.22) else ""
+            words = self.wordings.pick(self.voice.name, f"{key} {tone}".strip(), self.generator)
+            is_whole = words.startswith(("still ", "over ", "above ", "out ", "facing ", "looking "))
+            filled = self._say(event, self._fill(words, event))
+            if tone == "will":
+                self.text += self.pick((". ", "; ", ", ")) + filled
+            elif tone == "warn":
+                self.text += self.pick((", ", "; ", ", but ") if words.startswith("don't") else (", ",)) + filled
+            elif place > 0:
+                self.text += self.pick((" and ", ", ")) + filled
+            else:
+                self.text += self.pick((", ",) if is_whole else (", with ", ", with ", ", ", " with ")) + filled
+
+    def tell(self, told: Told) -> None:
+        """Everything that is to be told, in the order it is flown or with the goal first."""
+        opener = self.pick(self.voice.openers)
+        if self.chance(GOAL_FIRST_SHARE):
+            self._tell_goal(told.end)
+            self._tell_extras([event for event in told.extras if event.kind != "with water"])
+            if told.way:
+                self._mentioned = None
+                self.text += self.pick((". To get there, ", ". ", ". ", ": ", ". Get there like this: ", ". For that, ", ". On the way, "))
+                self._tell_way(told.way)
+        else:
+            self._tell_way(told.way)
+            self._tell_end(told.end, bool(told.way))
+            self._tell_extras(told.extras)
+        self.text = opener + self.text + self.pick(self.voice.closers)
+
+
+def fill(text: str, references: dict[str, str]) -> str:
+    """A text with the references in its slots."""
+    return _LETTER.sub(lambda slot: references[slot[1]], text)
+
+
+def finish(
+    text: str, references: dict[str, str], voice: Voice, noise: float, generator: np.random.Generator
+) -> str:
+    """The text as it is typed: references in place, perhaps a slip, capitals and full stop as the voice has them."""
+    text = fill_slots(text, references, noise, generator)
+    if voice.abbreviates:
+        for long, short in _ABBREVIATED:
+            text = text.replace(long, short)
+    text = text.replace("it is on your", "it's on your") if generator.random() < 0.5 else text
+    if generator.random() < voice.drops_capitals:
+        text = re.sub(r"\. ([A-Z])", lambda match: ". " + match[1].lower(), text)
+        return text[0].lower() + text[1:]
+    text = re.sub(r"([.?] )([a-z])", lambda match: match[1] + match[2].upper(), text)
+    text = text[0].upper() + text[1:]
+    return text if generator.random() < 0.08 else text + "."
