@@ -20,7 +20,7 @@ _FENCE_AXES = {"red": (0, 1), "yellow": (0, -1), "blue": (1, 1), "white": (1, -1
 """For each fence, the axis on which it lies, and on which end."""
 _TURNS = {"slight": (16, 38), "some": (34, 68), "quarter": (64, 114), "much": (110, 154), "about": (150, 180)}
 """Degrees from the first heading to where the way leads."""
-_SWEEPS = {"bend": (40, 155), "half": (135, 220), "most": (220, 320), "full": (315, 800)}
+_SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 220), "most": (220, 320), "full": (315, 800)}
 """Degrees flown around a landmark."""
 
 
@@ -103,7 +103,7 @@ def _is_round(flight: _Flight, event: Event) -> bool:
     directions = np.unwrap([flight.direction(metres) for metres in np.arange(first, last + 1, 5) * _STEP])
     turned = math.degrees(directions[-1] - directions[0])
     least, most = _SWEEPS[event.amount]
-    return least <= event.side * swept <= most and event.side * turned >= 35
+    return least <= event.side * swept <= most and event.side * turned >= (10 if event.amount == "dodge" else 35)
 
 
 def _is_between(flight: _Flight, event: Event) -> bool:

@@ -19,9 +19,9 @@ _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
     "end between": 1.6, "end fence": 2.6, "end forward": 0.7,
 }  # fmt: skip
-_WAY_WEIGHTS = {"round": 8.0, "bend": 4.0, "pass": 3.0, "between": 1.6, "water": 3.5, "along": 1.2, "shore": 0.5, "toward": 0.4}
+_WAY_WEIGHTS = {"round": 8.0, "bend": 4.0, "pass": 3.0, "between": 4.0, "water": 12.0, "along": 2.5, "shore": 0.5, "toward": 0.4}
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
-_NUM_OPTIONAL = {"short": (0, 1), "middling": (1, 2), "long": (2, 4)}
+_NUM_OPTIONAL = {"short": (0, 0), "middling": (1, 2), "long": (2, 4)}
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.72, 0.28, 0.0), "long": (0.35, 0.5, 0.15)}
 
 
@@ -72,7 +72,7 @@ def _required(track: Track, way: list[Event], end: Event, generator: np.random.G
             if not is_slight or (needs_way and end.kind != "end between" and generator.random() < 0.8):
                 found.append(event)
         elif event.kind == "round":
-            if event.amount != "bend" or needs_way:
+            if event.amount not in ("bend", "dodge") or (needs_way and event.amount == "bend"):
                 found.append(event)
         elif event.kind == "bend" and needs_way:
             found.append(event)
@@ -131,9 +131,12 @@ def _merged(way: list[Event], generator: np.random.Generator) -> list[Event]:
 
 
 def _choose_extras(
-    extras: list[Event], told: set[int], end: Event, length: str, generator: np.random.Generator
+    extras: list[Event], way: list[Event], end: Event, length: str, generator: np.random.Generator
 ) -> list[Event]:
-    draw, chosen = generator.random(), []
+    told = {mark for event in (*way, end) for mark in event.marks}
+    colours = {event.colour for event in (*way, end) if event.colour}
+    draw = generator.random()
+    chosen: list[Event] = []
     none, one, _ = _NUM_EXTRAS[length]
     for _ in range(0 if draw < none else 1 if draw < none + one else 2):
         left = [
@@ -141,11 +144,11 @@ def _choose_extras(
             for event in extras
             if event not in chosen
             and not told & set(event.marks)
-            and not (event.kind == "with fence" and event.side == 0 and end.kind == "end fence")
+            and event.colour not in colours
             and not any(event.kind == other.kind and event.side == other.side for other in chosen)
         ]
         if left:
-            chosen.append(left[int(generator.random() * len(left))])
+            chosen.append(_draw(left, lambda event: 1.0 if event.marks else 2.0, generator))
             told = told | set(chosen[-1].marks)
     return chosen
 
@@ -173,8 +176,7 @@ def choose(
     least, most = _NUM_OPTIONAL[length]
     count = least + int(generator.random() * (most - least + 1))
     chosen = _choose_way(_options(way, required, end), required, max(count, len(required)), generator)
-    told = {mark for event in (*chosen, end) for mark in event.marks}
     around = [event for event in extras if names.can_name(event.marks)]
-    with_extras = _choose_extras(around, told, end, length, generator)
+    with_extras = _choose_extras(around, chosen, end, length, generator)
     chosen = _merged(chosen, generator)
     return Told(tuple(chosen), end, tuple(with_extras), length)

@@ -38,8 +38,8 @@ class Event:
     side: int = 0
     """1: to the left, or kept on the left; -1 right; 0 neither."""
     amount: str = ""
-    """How much: of a turn slight, some, quarter, much or about; of a pass close, by or off; of a round bend, half, most
-    or full; of a bend some, sharp or back; of a thing beside the end ahead, abeam or behind."""
+    """How much: of a turn slight, some, quarter, much or about; of a pass close, by or off; of a round dodge, bend,
+    half, most or full; of a bend some, sharp or back; of a thing beside the end ahead, abeam or behind."""
     metres: float = 0.0
     colour: str = ""
     """Of a fence."""
@@ -100,6 +100,8 @@ def _rounds(track: Track) -> Iterator[Event]:
             amount = "half"
         elif 45 < size < 150 and 42 < bent < 135:
             amount = "bend"
+        elif 50 < size < 150 and 16 < bent < 42 and beside.nearest < 1.35 * track.radii[mark]:
+            amount = "dodge"
         if amount:
             at = track.metres((beside.curve_first + beside.curve_last) // 2)
             metres = track.metres(beside.curve_last) - at
@@ -131,11 +133,11 @@ def _runs(is_true: list[bool]) -> Iterator[tuple[int, int]]:
 
 
 def _water(track: Track) -> Iterator[Event]:
-    """Crossings: over water for 2.5 m or more, from land to land or from land to where the flight ends."""
+    """Crossings: over water for 1.5 m or more, from land to land or from land to where the flight ends."""
     if not track.is_wet.any():
         return
     for first, last in _runs(track.is_wet.tolist()):
-        if first > 0 and (last - first) * SPACING >= 2.5:
+        if first > 0 and (last - first) * SPACING >= 1.5:
             ends_wet = last == len(track.points) - 1
             yield Event("water", track.metres((first + last) // 2), amount="onto" if ends_wet else "across")
 

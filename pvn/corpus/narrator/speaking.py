@@ -19,7 +19,8 @@ from pvn.world.layout import Layout
 
 PEOPLE_SHARE = 0.6
 """How often names are those of people who tell flights freely, rather than a bank's."""
-GOAL_FIRST_SHARE = 0.14
+GOAL_FIRST_SHARE = 0.1
+_PARTICIPLE = re.compile(r"[a-z]+ing ")
 _SLOT = re.compile(r"\{([^{}]+)\}")
 _LETTER = re.compile(r"\{([A-Z])\}")
 _NUMBERS = (
@@ -28,6 +29,9 @@ _NUMBERS = (
 )  # fmt: skip
 _ABBREVIATED = (("your ", "ur "), ("you are ", "ur "), ("you're ", "ur "), (" you ", " u "), ("until ", "til "), ("please", "pls"))
 _CLOCKWISE = {1: ("counterclockwise", "anticlockwise", "counter-clockwise"), -1: ("clockwise",)}
+_WHEN = ("when", "when", "once", "as soon as", "the moment")
+_NEXT_BARE = (", ", ", ", ", then ", " and ", ", and ")
+_GET_THERE = (". To get there, ", ". ", ". ", ": ", ". Get there like this: ", ". For that, ", ". First ", ". How: ")
 _SIDES = {1: "left", -1: "right", 0: ""}
 
 
@@ -78,6 +82,7 @@ class Speaker:
         self._mentioned: int | None = None  # the landmark that "it" would mean
         self._reached = 0.0  # how far along the path the telling has come, metres
         self._has_turned = abs(track.first_turn) < 0.32  # whether the listener faces the way the path begins
+        self._is_going = False  # whether "until" or "to" may follow without another verb
         self._drops_articles = generator.random() < voice.drops_articles
         self._unit = self.pick(voice.units)
 
@@ -134,7 +139,7 @@ class Speaker:
         """The template with its slots filled: references as letters, everything else as words."""
         marks = event.marks
         is_it = len(marks) == 1 and marks[0] == self._mentioned and not is_plural(self._called[marks[0]])
-        says_it = is_it and self.chance(0.75)
+        says_it = is_it and self.chance(0.9)
         if marks:
             first = "it" if says_it else self._refer(marks[0])
             is_many = not says_it and is_plural(self._called[marks[0]])
@@ -219,9 +224,10 @@ class Speaker:
             is_bare = may_be_bare and self.chance(self.voice.bareness)
             words = self.wordings.pick(voice, f"{key} bare", self.generator)
             if not is_bare:
-                words = "{go} " + words
+                words = ("{go}, " if _PARTICIPLE.match(words) else "{go} ") + words
         else:
             words, is_bare = self.wordings.pick(voice, f"{key} do", self.generator), False
+        self._is_going = is_bare or words.startswith("{go}") or event.kind in ("along", "shore", "water", "toward")
         filled = self._say(event, self._fill(words, event))
         self._reached = event.at + (event.metres if event.kind == "round" else 0.0)
         if event.kind == "bend":
@@ -234,11 +240,17 @@ class Speaker:
         for place, event in enumerate(events):
             # Without a verb: after another clause, or at the very beginning in a voice that is short of words.
             may_be_bare = place > 0 or self.voice.bareness > 0.5 or self.chance(0.12)
+            was_going = self._is_going
             words, is_bare = self._way_clause(event, may_be_bare)
+            if event.kind == "pass" and place and events[place - 1].kind == "pass" and self.chance(0.4):
+                is_again = events[place - 1].side == event.side
+                words = words.replace(" on your ", " also on your ", 1) if is_again else words
             if place == 0:
                 self.text += words
+            elif is_bare and words.startswith("with "):
+                self.text += self.pick((", ", " ")) + words
             elif is_bare:
-                self.text += self.pick((", ", ", ", ", then ", " and ", ", and ")) + words
+                self.text += self.pick(_NEXT_BARE if was_going else (", ", ", then ")) + words
             else:
                 self.text += self.pick(self.voice.next) + words
 
@@ -249,31 +261,38 @@ class Speaker:
             return "end past just" if end.metres < 4.0 else "end past few"
         return end.kind
 
-    def _tell_end(self, end: Event, has_way: bool) -> None:
+    def _end_template(self, end: Event, has_way: bool) -> str:
+        """What to say of the end: stop somewhere, stop when something is so, or go to somewhere."""
         key, voice = self._end_key(end), self.voice.name
         draw = self.generator.random()
         form = "place" if draw < 0.46 else "to" if draw < 0.8 else "cond"
         template = self.wordings.pick(voice, f"{key} {form}", self.generator)
         stop = self.pick(self.voice.stop)
         if form == "cond":
-            template = f"{stop} {self.pick(('when', 'when', 'once', 'as soon as', 'the moment'))} {template}"
-        elif form == "place" and has_way and self.chance(0.14):
-            template = f"stopping {template}"
+            template = f"{stop} {self.pick(_WHEN)} {template}"
         elif form == "place":
-            template = f"{stop} {template}"
-        elif not has_way or self.chance(0.55):
+            template = f"stopping {template}" if has_way and self.chance(0.14) else f"{stop} {template}"
+        elif end.kind != "end forward" and (not self._is_going or self.chance(0.4)):
             template = f"{{go}} {template}"
+        # Nobody is told to stop before being told to go, except when the goal is all that matters.
+        if form != "to" and not has_way and self.chance(0.8):
+            template = self.pick(("{go} and ", "{go}, ", "{go}, then ")) + template
+        return template
+
+    def _tell_end(self, end: Event, has_way: bool) -> None:
+        template = self._end_template(end, has_way)
         if not has_way:
-            # Nobody is told to stop before being told to go, except when the goal is all that matters.
-            if form != "to" and self.chance(0.8):
-                template = "{go} and " + template if self.chance(0.4) else "{go}, " + template
             joined = ""
         elif template.startswith("stopping"):
             joined = ", "
-        elif form == "to":
-            joined = self.pick((", then ", " and ", ", ", ", and then ", " then ")) if template.startswith("{go}") else self.pick((", ", " ", ", and "))
-        else:
+        elif template.startswith(("until ", "till ", "til ", "as far ")):
+            joined = self.pick((" ", ", "))
+        elif template.startswith("{go}") or end.kind == "end forward":
+            joined = self.pick((", then ", " and ", ", ", ", and then ", " then "))
+        elif template.startswith(tuple(self.voice.stop)):
             joined = self.pick((", and ", " and ", ". ", ", then ", ", ", "; ", ", and ", " and "))
+        else:
+            joined = self.pick((", ", ", ", ", then ", ", and then ", " and on "))
         self.text += joined + self._say(end, self._fill(template, end))
 
     def _tell_goal(self, end: Event) -> None:
@@ -304,12 +323,15 @@ class Speaker:
     def tell(self, told: Told) -> None:
         """Everything that is to be told, in the order it is flown or with the goal first."""
         opener = self.pick(self.voice.openers)
+        if opener == "first " and len(told.way) < 2:
+            opener = ""
         if self.chance(GOAL_FIRST_SHARE):
+            opener = opener if opener.endswith(", ") else ""
             self._tell_goal(told.end)
             self._tell_extras([event for event in told.extras if event.kind != "with water"])
             if told.way:
                 self._mentioned = None
-                self.text += self.pick((". To get there, ", ". ", ". ", ": ", ". Get there like this: ", ". For that, ", ". On the way, "))
+                self.text += self.pick(_GET_THERE)
                 self._tell_way(told.way)
         else:
             self._tell_way(told.way)

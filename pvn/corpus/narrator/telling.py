@@ -45,7 +45,8 @@ class Narration:
 
 
 def _pick_length(generator: np.random.Generator) -> str:
-    return ("short", "middling", "long")[int(3 * generator.random())]
+    draw = generator.random()
+    return "short" if draw < 0.4 else "middling" if draw < 0.66 else "long"
 
 
 def _is_of_length(text: str, length: str) -> bool:

@@ -53,7 +53,7 @@ class Voice:
     """Whether it writes "ur" for "your"."""
 
 
-_GO = ("go", "fly", "go on", "head", "carry on", "continue", "keep going")
+_GO = ("go", "fly", "go on", "fly on", "carry on", "continue", "keep going")
 _STRAIGHT = (
     "go straight", "fly straight", "go straight", "head straight", "fly straight ahead", "go straight ahead", "keep straight on",
     "straight on", "continue straight", "go forward", "fly forward", "straight",
@@ -73,9 +73,9 @@ VOICES = (
         ("please ", "please ", "kindly ", "now please ", ""), ("", "", "", ", please", ". Thank you"), bareness=0.3, units=("metres", "meters"),
     ),
     Voice(
-        "chatty", 0.14, ("go", "head on", "keep going", "cruise", "scoot", "just keep on"),
+        "chatty", 0.14, ("go", "head on", "keep going", "cruise", "glide", "just keep on", "roll on"),
         ("go straight", "just go straight", "keep going straight", "fly straight on", "straight all the way", "go dead straight"),
-        ("stop", "stop", "pull up", "you stop", "park it", "that's you done"), (", then ", " and then ", ", and then ", ", ", ". After that ", ", next "),
+        ("stop", "stop", "pull up", "park it", "freeze", "brake"), (", then ", " and then ", ", and then ", ", ", ". After that ", ", next "),
         ("", "", "okay, ", "so ", "ok ", "alright, ", "right, ", "just "), ("", "", "", ", that's it", ", easy", ", and you're there"), drops_capitals=0.5,
         units=("metres", "meters", "yards"),
     ),
@@ -84,12 +84,12 @@ VOICES = (
         ("stop", "hold", "hover", "hold position", "stop"), (", then ", "; then ", ". Then ", "; ", " and "), bareness=0.5, units=("metres", "m", "meters"),
     ),
     Voice(
-        "texting", 0.1, ("go", "keep going", "head", "fly"), ("go straight", "straight", "just straight", "go fwd", "straight on"), ("stop", "stop", "stop there", "ur done"),
+        "texting", 0.1, ("go", "keep going", "go on", "fly"), ("go straight", "straight", "just straight", "go fwd", "straight on"), ("stop", "stop", "stop"),
         (" then ", " and ", " then ", ", ", " n then ", " and then "), ("", "", "", "ok ", "k "), drops_articles=0.15, drops_capitals=0.95, bareness=0.55, units=("m", "metres", "meters"),
         abbreviates=True,
     ),
     Voice(
-        "countryside", 0.08, ("carry on", "go along", "head over", "go on", "run on"), ("carry straight on", "go straight", "straight on", "it's straight on", "keep on straight"),
+        "countryside", 0.08, ("carry on", "go along", "go on", "run on"), ("carry straight on", "go straight", "straight on", "it's straight on", "keep on straight"),
         ("stop", "pull up", "stop", "come to rest", "fetch up"), (", then ", " and ", ". Then ", ", and ", ". ", ", and then it's on "), ("", "", "", "right then, ", "now, "),
         ("", "", "", ", my lad", ", love"), drops_capitals=0.05, units=("yards", "metres", "paces"),
     ),
