@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
+Job = TypeVar("Job")
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
 """Number of segments in LANI's splits."""
 FULL_SIZE = sum(SIZES.values())
@@ -217,7 +219,7 @@ def _make_paragraphs(settings: GeneratorSettings, fields: Sequence[FieldPlan]) -
     return [segment for field in fields for segment in make_paragraph(settings, field)]
 
 
-def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> list[int]:
+def paragraph_lengths(num_segments: int, generator: np.random.Generator) -> list[int]:
     """Numbers of segments in paragraphs, on average as in LANI, that add up to `num_segments`."""
     count = max(round(num_segments / SEGMENTS_PER_PARAGRAPH), 1)
     lengths = generator.choice(list(PARAGRAPH_SHARES), count, p=list(PARAGRAPH_SHARES.values()))
@@ -232,7 +234,7 @@ def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) 
     """The fields of a split, numbered so that no two splits share a field, regardless of their sizes."""
     order = SPLITS.index(split)
     generator = np.random.default_rng((seed, 2, order))
-    lengths = _paragraph_lengths(num_segments, generator)
+    lengths = paragraph_lengths(num_segments, generator)
     is_seen = np.ones(num_segments, bool)
     is_seen[generator.permutation(num_segments)[: round(unseen_share * num_segments)]] = False
     parts = np.split(is_seen, np.cumsum(lengths)[:-1])
@@ -261,10 +263,10 @@ def _exit_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _results(
-    settings: GeneratorSettings, jobs: Sequence[Sequence[FieldPlan]], num_processes: int
+def run_jobs(
+    make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int
 ) -> Iterator[list[Segment]]:
-    make = functools.partial(_make_paragraphs, settings)
+    """The segments made of each job, in the jobs' order, in this process or in several."""
     if num_processes == 1:
         yield from map(make, jobs)
         return
@@ -300,7 +302,7 @@ def make_meadow(
         for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = _results(settings, jobs, num_processes)
+    results = run_jobs(functools.partial(_make_paragraphs, settings), jobs, num_processes)
     for split, fields in plans.items():
         made: list[Segment] = []
         for _ in _jobs(fields):

@@ -101,9 +101,10 @@ def _is_round(flight: _Flight, event: Event) -> bool:
     swept = math.degrees(np.unwrap(np.arctan2(off[:, 1], off[:, 0]))[[0, -1]] @ (-1, 1))
     # Taken every half metre, so that a chord is never turned by more than half a circle.
     directions = np.unwrap([flight.direction(metres) for metres in np.arange(first, last + 1, 5) * _STEP])
-    turned = math.degrees(directions[-1] - directions[0])
+    aside = event.side * directions
+    turned = math.degrees((aside - np.minimum.accumulate(aside)).max())
     least, most = _SWEEPS[event.amount]
-    return least <= event.side * swept <= most and event.side * turned >= (10 if event.amount == "dodge" else 35)
+    return least <= event.side * swept <= most and turned >= (10 if event.amount == "dodge" else 35)
 
 
 def _is_between(flight: _Flight, event: Event) -> bool:

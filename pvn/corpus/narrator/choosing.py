@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
-    "end between": 1.6, "end fence": 2.6, "end forward": 0.7,
+    "end between": 1.6, "end fence": 5.0, "end forward": 0.7,
 }  # fmt: skip
-_WAY_WEIGHTS = {"round": 8.0, "bend": 4.0, "pass": 3.0, "between": 4.0, "water": 12.0, "along": 2.5, "shore": 0.5, "toward": 0.4}
+_WAY_WEIGHTS = {"round": 8.0, "bend": 4.0, "pass": 3.0, "between": 6.0, "water": 12.0, "along": 2.5, "shore": 0.5, "toward": 0.4}
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
 _NUM_OPTIONAL = {"short": (0, 0), "middling": (1, 2), "long": (2, 4)}
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.72, 0.28, 0.0), "long": (0.35, 0.5, 0.15)}
+
+
+_WATER_SHARE = {"short": 0.4, "middling": 0.6, "long": 0.75}
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ def _way_weight(event: Event) -> float:
     return _PASS_WEIGHTS[event.amount] if event.kind == "pass" else _WAY_WEIGHTS[event.kind]
 
 
-def _required(track: Track, way: list[Event], end: Event, generator: np.random.Generator) -> list[Event]:
+def _required(
+    track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator
+) -> list[Event]:
     """What must be told for the end to be found."""
     needs_way = not _is_direct(track, end)
     found = []
@@ -76,6 +81,8 @@ def _required(track: Track, way: list[Event], end: Event, generator: np.random.G
                 found.append(event)
         elif event.kind == "bend" and needs_way:
             found.append(event)
+        elif event.kind == "water" and event.amount == "across" and generator.random() < _WATER_SHARE[length]:
+            found.append(event)  # people hardly ever leave it out
     leaves = [event for event in way if event.kind == "leave"]
     if leaves and found and found[0].kind == "turn" and generator.random() < 0.3:
         found[0] = leaves[0]
@@ -148,7 +155,7 @@ def _choose_extras(
             and not any(event.kind == other.kind and event.side == other.side for other in chosen)
         ]
         if left:
-            chosen.append(_draw(left, lambda event: 1.0 if event.marks else 2.0, generator))
+            chosen.append(_draw(left, lambda event: 1.0 if event.marks else 3.0, generator))
             told = told | set(chosen[-1].marks)
     return chosen
 
@@ -168,7 +175,7 @@ def choose(
         return None
     end = _draw(ends, lambda event: _END_WEIGHTS[event.kind], generator)
     way = [event for event in way if names.can_name(event.marks)]
-    required = _required(track, way, end, generator)
+    required = _required(track, way, end, length, generator)
     if len(required) > 1 and length == "short":
         length = "middling"
     if len(required) > 2:

@@ -227,6 +227,8 @@ class Speaker:
                 words = ("{go}, " if _PARTICIPLE.match(words) else "{go} ") + words
         else:
             words, is_bare = self.wordings.pick(voice, f"{key} do", self.generator), False
+        if event.kind == "bend" and not self.text and event.at - event.metres / 2 > 3.0:
+            words = self.pick(("{go} a little, then ", "{go}, then ", "{go} a bit and ")) + words
         self._is_going = is_bare or words.startswith("{go}") or event.kind in ("along", "shore", "water", "toward")
         filled = self._say(event, self._fill(words, event))
         self._reached = event.at + (event.metres if event.kind == "round" else 0.0)

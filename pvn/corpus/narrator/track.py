@@ -22,7 +22,7 @@ FIRST_CHORD = 8
 _CELL = FIELD_SIZE / LAKE_CELLS
 _BENDING = math.radians(5.0)
 """A path that turns by this much in a metre bends."""
-_MIN_BEND = math.radians(40.0)
+_MIN_BEND = math.radians(45.0)
 _CURVING = 1.6
 """A landmark is curved round inside of this many radii."""
 _MOST_BENDS = 16
@@ -54,7 +54,7 @@ class Beside:
     swept: float
     """Angle by which that part goes around the landmark; positive with the landmark on the left."""
     turned: float
-    """Angle by which the direction of flight turns in that part."""
+    """The most by which the direction of flight turns towards the landmark in that part."""
     start_distance: float
     start_bearing: float
     """From the heading at the start."""
@@ -160,6 +160,16 @@ def _strays(points, first, last):
 
 
 @numba.njit(cache=True)
+def _most_turned(directions, first, last, side):
+    """The most that the direction of flight turns to a side (1 left, -1 right) between two points, radians, signed."""
+    most, least = 0.0, side * directions[min(first, len(directions) - 1)]
+    for place in range(first, last + 1):
+        least = min(least, side * directions[place])
+        most = max(most, side * directions[place] - least)
+    return side * most
+
+
+@numba.njit(cache=True)
 def _beside(points, directions, centres, radii, yaw):
     """The columns of `Beside`, one row (11,) for each landmark."""
     rows = np.empty((len(centres), 11))
@@ -188,7 +198,7 @@ def _beside(points, directions, centres, radii, yaw):
         there = math.atan2(y - points[at, 1], x - points[at, 0])
         rows[mark, 0], rows[mark, 1], rows[mark, 2] = at, nearest, wrap_radians(there - directions[at])
         rows[mark, 3], rows[mark, 4], rows[mark, 5] = begin, end, swept
-        rows[mark, 6] = directions[end] - directions[begin] if end > begin else 0.0
+        rows[mark, 6] = _most_turned(directions, begin, end, 1.0 if swept > 0 else -1.0)
         rows[mark, 7] = math.hypot(start_x, start_y)
         rows[mark, 8] = wrap_radians(math.atan2(start_y, start_x) - yaw)
         rows[mark, 9] = math.hypot(end_x, end_y)
