@@ -188,6 +188,39 @@ class CorpusImport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusNarrate:
+    """Tell the flights of a field by what happens along them, in the narrator's words."""
+
+    field: int = 0
+    """Which field: the same number is the same field, with the same flights."""
+    count: int = 3
+    """How many tellings of each flight."""
+    tour: bool = False
+    """A LANI-like tour instead of the generator's flights."""
+
+    def run(self) -> None:
+        """Print each flight's tellings."""
+        import numpy as np
+
+        from pvn.corpus.meadow.generator import sample_paragraph
+        from pvn.corpus.narrator.telling import narrate
+        from pvn.corpus.narrator.wordings import narrator_lexicon
+        from pvn.world.routes import sample_tour
+
+        if self.field < 0 or self.count < 1:
+            raise ValueError(f"field and count: got {self.field} and {self.count}, expected 0 and 1 or more")
+        paragraph = [] if self.tour else sample_paragraph(self.field)
+        flights = sample_tour(self.field) if self.tour else [segment.demonstration for segment in paragraph]
+        generator = np.random.default_rng(self.field)
+        for place, flight in enumerate(flights):
+            task = flight.task
+            print(f"{place}: {task.instruction}")
+            for _ in range(self.count):
+                told = narrate(task.layout, task.start, flight.path, narrator_lexicon(), generator)
+                print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusVerb:
     """Make, import and look at corpora."""
 
@@ -196,6 +229,7 @@ class CorpusVerb:
         | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
         | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
         | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]
+        | Annotated[CorpusNarrate, subcommand("narrate", prefix_name=False)]
         | Annotated[CorpusImport, subcommand("import-lani", prefix_name=False)]
     )
 

@@ -263,9 +263,7 @@ def _exit_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def run_jobs(
-    make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int
-) -> Iterator[list[Segment]]:
+def run_jobs(make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int) -> Iterator[list[Segment]]:
     """The segments made of each job, in the jobs' order, in this process or in several."""
     if num_processes == 1:
         yield from map(make, jobs)

@@ -157,32 +157,16 @@ def _is_toward(flight: _Flight, event: Event) -> bool:
     return abs(math.degrees(aside)) <= 8 and flight.distances(mark)[-1] < math.hypot(*off) - 3.5
 
 
-def _is_way(flight: _Flight, event: Event) -> bool:
-    match event.kind:
-        case "turn":
-            return _is_turn(flight, event)
-        case "leave":
-            return _is_leave(flight, event)
-        case "bend":
-            return _is_bend(flight, event)
-        case "pass":
-            return _is_pass(flight, event)
-        case "both":
-            first, second = (Event("pass", event.at, (mark,), event.side, "off") for mark in event.marks)
-            in_order = flight.distances(event.marks[0]).argmin() <= flight.distances(event.marks[1]).argmin()
-            return bool(in_order) and _is_pass(flight, first) and _is_pass(flight, second)
-        case "round":
-            return _is_round(flight, event)
-        case "between":
-            return _is_between(flight, event)
-        case "water":
-            return _is_water(flight, event)
-        case "shore":
-            return _is_shore(flight, event)
-        case "along":
-            return _is_along(flight, event)
-        case _:
-            return _is_toward(flight, event)
+def _is_both(flight: _Flight, event: Event) -> bool:
+    first, second = (Event("pass", event.at, (mark,), event.side, "off") for mark in event.marks)
+    in_order = flight.distances(event.marks[0]).argmin() <= flight.distances(event.marks[1]).argmin()
+    return bool(in_order) and _is_pass(flight, first) and _is_pass(flight, second)
+
+
+_WAY_CHECKS = {
+    "turn": _is_turn, "leave": _is_leave, "bend": _is_bend, "pass": _is_pass, "both": _is_both, "round": _is_round,
+    "between": _is_between, "water": _is_water, "shore": _is_shore, "along": _is_along, "toward": _is_toward,
+}  # fmt: skip
 
 
 def _is_at_mark(flight: _Flight, event: Event) -> bool:
@@ -241,4 +225,4 @@ def _is_end(flight: _Flight, event: Event) -> bool:
 def is_true(event: Event, layout: Layout, start: tuple[float, float, float], path: Points) -> bool:
     """Whether an event that a text tells is what happens on a flight along a path (P, 2) from a pose x, y, yaw."""
     flight = _Flight(layout, start, path)
-    return (_is_end if event.kind.startswith(("end", "with")) else _is_way)(flight, event)
+    return bool(_WAY_CHECKS.get(event.kind, _is_end)(flight, event))

@@ -19,7 +19,16 @@ _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
     "end between": 1.6, "end fence": 5.0, "end forward": 0.7,
 }  # fmt: skip
-_WAY_WEIGHTS = {"round": 8.0, "bend": 4.0, "pass": 3.0, "between": 6.0, "water": 12.0, "along": 2.5, "shore": 0.5, "toward": 0.4}
+_WAY_WEIGHTS = {
+    "round": 8.0,
+    "bend": 4.0,
+    "pass": 3.0,
+    "between": 6.0,
+    "water": 12.0,
+    "along": 2.5,
+    "shore": 0.5,
+    "toward": 0.4,
+}
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
 _NUM_OPTIONAL = {"short": (0, 0), "middling": (1, 2), "long": (2, 4)}
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.72, 0.28, 0.0), "long": (0.35, 0.5, 0.15)}
@@ -64,9 +73,7 @@ def _way_weight(event: Event) -> float:
     return _PASS_WEIGHTS[event.amount] if event.kind == "pass" else _WAY_WEIGHTS[event.kind]
 
 
-def _required(
-    track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator
-) -> list[Event]:
+def _required(track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator) -> list[Event]:
     """What must be told for the end to be found."""
     needs_way = not _is_direct(track, end)
     found = []
@@ -105,9 +112,7 @@ def _options(way: list[Event], required: list[Event], end: Event) -> list[Event]
     ]
 
 
-def _choose_way(
-    options: list[Event], required: list[Event], count: int, generator: np.random.Generator
-) -> list[Event]:
+def _choose_way(options: list[Event], required: list[Event], count: int, generator: np.random.Generator) -> list[Event]:
     chosen = list(required)
     while options and len(chosen) < count:
         event = _draw(options, _way_weight, generator)

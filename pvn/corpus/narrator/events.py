@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numba
 import numpy as np
 
 from pvn.corpus.meadow.guide_lines import FENCES
-from pvn.corpus.narrator.track import SPACING, Track
+from pvn.corpus.narrator.track import SPACING, Track, gaps_crossed, shore_sides
 from pvn.geometry import Points, wrap_radians
-from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE
 
 Kind = Literal[
@@ -142,66 +140,19 @@ def _water(track: Track) -> Iterator[Event]:
             yield Event("water", track.metres((first + last) // 2), amount="onto" if ends_wet else "across")
 
 
-@numba.njit(cache=True)
-def _shore_sides(points, directions, is_wet, water):
-    """For each point (N,): 1 if there is water within 3 m on its left alone, -1 on its right alone, 0 otherwise."""
-    sides = np.zeros(len(points), np.int64)
-    cell = FIELD_SIZE / LAKE_CELLS
-    for place in range(len(points)):
-        if is_wet[place]:
-            continue
-        for side in (1, -1):
-            angle = directions[place] + side * math.pi / 2
-            for step in range(1, 7):
-                column = int((points[place, 0] + 0.5 * step * math.cos(angle)) / cell)
-                row = int((points[place, 1] + 0.5 * step * math.sin(angle)) / cell)
-                if 0 <= column < len(water) and 0 <= row < len(water) and water[column, row]:
-                    sides[place] += side
-                    break
-    return sides
-
-
 def _shore(track: Track) -> Iterator[Event]:
     if not track.water.any():
         return
-    sides = _shore_sides(track.points, track.directions, track.is_wet, track.water).tolist()
+    sides = shore_sides(track.points, track.directions, track.is_wet, track.water).tolist()
     for side in (1, -1):
         for first, last in _runs([one == side for one in sides]):
             if (last - first) * SPACING >= 7.0:
                 yield Event("shore", track.metres((first + last) // 2), side=side, metres=(last - first) * SPACING)
 
 
-@numba.njit(cache=True)
-def _gaps_crossed(points, directions, centres):
-    """Rows (point, left landmark, right landmark) of the gaps between two landmarks that a path crosses."""
-    found = np.empty((24, 3), np.int64)
-    count = 0
-    for one in range(len(centres)):
-        for other in range(one):
-            across_x, across_y = centres[other, 0] - centres[one, 0], centres[other, 1] - centres[one, 1]
-            width = math.hypot(across_x, across_y)
-            if not 6.0 <= width <= 17.0:
-                continue
-            before = 0.0
-            for place in range(len(points)):
-                off_x, off_y = points[place, 0] - centres[one, 0], points[place, 1] - centres[one, 1]
-                aside = across_x * off_y - across_y * off_x
-                share = (across_x * off_x + across_y * off_y) / (width * width)
-                is_crossed = place > 0 and aside * before <= 0.0 and 0.25 < share < 0.75
-                before = aside
-                if is_crossed and count < len(found):
-                    angle = wrap_radians(math.atan2(across_y, across_x) - directions[place])
-                    if math.radians(55) < abs(angle) < math.radians(125):
-                        found[count, 0] = place
-                        found[count, 1] = other if angle > 0 else one
-                        found[count, 2] = one if angle > 0 else other
-                        count += 1
-    return found[:count]
-
-
 def _betweens(track: Track) -> Iterator[Event]:
     last = len(track.points) - 1
-    for place, left, right in _gaps_crossed(track.points, track.directions, track.centres).tolist():
+    for place, left, right in gaps_crossed(track.points, track.directions, track.centres).tolist():
         if 1.5 <= place * SPACING and 1.5 <= (last - place) * SPACING:
             yield Event("between", track.metres(place), (left, right))
 

@@ -27,11 +27,23 @@ _NUMBERS = (
     "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
     "fourteen", "fifteen", "sixteen",
 )  # fmt: skip
-_ABBREVIATED = (("your ", "ur "), ("you are ", "ur "), ("you're ", "ur "), (" you ", " u "), ("until ", "til "), ("please", "pls"))
+_ABBREVIATED = (
+    ("your ", "ur "),
+    ("you are ", "ur "),
+    ("you're ", "ur "),
+    (" you ", " u "),
+    ("until ", "til "),
+    ("please", "pls"),
+)
 _CLOCKWISE = {1: ("counterclockwise", "anticlockwise", "counter-clockwise"), -1: ("clockwise",)}
 _WHEN = ("when", "when", "once", "as soon as", "the moment")
 _NEXT_BARE = (", ", ", ", ", then ", " and ", ", and ")
 _GET_THERE = (". To get there, ", ". ", ". ", ": ", ". Get there like this: ", ". For that, ", ". First ", ". How: ")
+_SINGULAR = {"is": "is", "it": "it", "its": "its", "they": "it", "'s": "'s", "s": "s"}
+_PLURAL = {"is": "are", "it": "them", "its": "their", "they": "they", "'s": "'re", "s": ""}
+_SHORTENED = {
+    "ss": ("", "s"), "youre": ("you are", "you're"), "youve": ("you have", "you've"), "youll": ("you will", "you'll"),
+}  # fmt: skip
 _SIDES = {1: "left", -1: "right", 0: ""}
 
 
@@ -135,60 +147,49 @@ class Speaker:
         is_straight = self._has_turned and last - first >= 8 and self.track.is_straight(first, last)
         return self.pick(self.voice.go_straight if is_straight and self.chance(0.8) else self.voice.go)
 
+    def _first_reference(self, event: Event) -> tuple[str, bool]:
+        """What to call the event's first landmark, "it" if it was mentioned last; and whether it is a plural."""
+        if not event.marks:
+            return "", False
+        mark = event.marks[0]
+        is_last = len(event.marks) == 1 and mark == self._mentioned and not is_plural(self._called[mark])
+        if is_last and self.chance(0.9):
+            return "it", False
+        return self._refer(mark), is_plural(self._called[mark])
+
+    def _reference(self, slot: str, event: Event) -> str:
+        match slot:
+            case "B":
+                return self._refer(event.marks[1])
+            case "F":
+                return self._slot(self._fence(event.colour))
+            case "W":
+                return self._slot(self._water())
+            case "n":
+                return self._metres(event.metres)
+            case "go":
+                return self._go(event)
+            case "clock":
+                return self.pick(_CLOCKWISE[event.side])
+            case _:
+                return self.pick(_SHORTENED[slot])
+
     def _fill(self, template: str, event: Event) -> str:
         """The template with its slots filled: references as letters, everything else as words."""
-        marks = event.marks
-        is_it = len(marks) == 1 and marks[0] == self._mentioned and not is_plural(self._called[marks[0]])
-        says_it = is_it and self.chance(0.9)
-        if marks:
-            first = "it" if says_it else self._refer(marks[0])
-            is_many = not says_it and is_plural(self._called[marks[0]])
-        else:
-            first, is_many = "", False
-        side = _SIDES[event.side]
-        values = {"A": first, "side": side, "other": _SIDES[-event.side]}
-        forms = {
-            "is": "are" if is_many else "is",
-            "it": "them" if is_many else "it",
-            "its": "their" if is_many else "its",
-            "they": "they" if is_many else "it",
-            "'s": "'re" if is_many else "'s",
-            "s": "" if is_many else "s",
-        }
+        first, is_many = self._first_reference(event)
+        values = {"A": first, "side": _SIDES[event.side], "other": _SIDES[-event.side]}
+        values |= _PLURAL if is_many else _SINGULAR
 
-        def value(match: re.Match[str]) -> str:
-            slot = match[1]
-            if slot in values:
-                return values[slot]
-            if slot in forms:
-                return forms[slot]
-            match slot:
-                case "B":
-                    values["B"] = self._refer(marks[1])
-                    return values["B"]
-                case "F":
-                    return self._slot(self._fence(event.colour))
-                case "W":
-                    return self._slot(self._water())
-                case "n":
-                    return self._metres(event.metres)
-                case "go":
-                    return self._go(event)
-                case "clock":
-                    return self.pick(_CLOCKWISE[event.side])
-                case "ss":
-                    return self.pick(("", "s"))
-                case "youre":
-                    return self.pick(("you are", "you're"))
-                case "youve":
-                    return self.pick(("you have", "you've"))
-                case "youll":
-                    return self.pick(("you will", "you'll"))
-                case _:
-                    raise ValueError(f"wordings: got slot {slot!r} in {template!r}, expected one that is known")
+        def value(slot: re.Match[str]) -> str:
+            if slot[1] not in values:
+                text = self._reference(slot[1], event)
+                if slot[1] != "B":  # everything but a landmark is put differently each time
+                    return text
+                values["B"] = text
+            return values[slot[1]]
 
         filled = _SLOT.sub(value, template)
-        self._mentioned = marks[0] if len(marks) == 1 else None
+        self._mentioned = event.marks[0] if len(event.marks) == 1 else None
         return filled
 
     def _fence(self, colour: str) -> str:
@@ -339,6 +340,8 @@ class Speaker:
             self._tell_way(told.way)
             self._tell_end(told.end, bool(told.way))
             self._tell_extras(told.extras)
+        if self.text.startswith(("please", "kindly", "first", "just", "now")):
+            opener = ""
         self.text = opener + self.text + self.pick(self.voice.closers)
 
 
@@ -347,9 +350,7 @@ def fill(text: str, references: dict[str, str]) -> str:
     return _LETTER.sub(lambda slot: references[slot[1]], text)
 
 
-def finish(
-    text: str, references: dict[str, str], voice: Voice, noise: float, generator: np.random.Generator
-) -> str:
+def finish(text: str, references: dict[str, str], voice: Voice, noise: float, generator: np.random.Generator) -> str:
     """The text as it is typed: references in place, perhaps a slip, capitals and full stop as the voice has them."""
     text = fill_slots(text, references, noise, generator)
     if voice.abbreviates:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from pvn.corpus.narrator.endings import ends_of
 from pvn.corpus.narrator.events import Event, way_of
 from pvn.corpus.narrator.speaking import Names, Speaker, fill, finish
 from pvn.corpus.narrator.track import Track
-from pvn.corpus.narrator.wordings import VOICES, Voice, bundled_wordings
+from pvn.corpus.narrator.wordings import Voice, bundled_wordings
 from pvn.geometry import Points
 from pvn.world.layout import Layout
 
@@ -22,7 +21,6 @@ TRIES = 4
 """Texts tried until one has the wanted length."""
 LENGTHS = {"short": (3, 12), "middling": (9, 21), "long": (20, 46)}
 """Words in a text of each of three kinds, which are about equally frequent."""
-_CUMULATIVE = np.cumsum([voice.share for voice in VOICES]).tolist()
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def narrate(
         return None
     way = way_of(track)
     names = Names.of(layout, lexicon, generator)
-    voice = VOICES[bisect.bisect(_CUMULATIVE[:-1], generator.random() * _CUMULATIVE[-1])]
+    voice = bundled_wordings().pick_voice(generator)
     length = _pick_length(generator)
     best: Narration | None = None
     for _ in range(TRIES):

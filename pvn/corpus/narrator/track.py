@@ -237,3 +237,49 @@ def _bends(directions, bending, least):
             count += 1
         place = end + 1
     return found[:count]
+
+
+@numba.njit(cache=True)
+def shore_sides(points, directions, is_wet, water):
+    """For each point (N,): 1 if there is water within 3 m on its left alone, -1 on its right alone, 0 otherwise."""
+    sides = np.zeros(len(points), np.int64)
+    for place in range(len(points)):
+        if is_wet[place]:
+            continue
+        for side in (1, -1):
+            angle = directions[place] + side * math.pi / 2
+            for step in range(1, 7):
+                column = int((points[place, 0] + 0.5 * step * math.cos(angle)) / _CELL)
+                row = int((points[place, 1] + 0.5 * step * math.sin(angle)) / _CELL)
+                if 0 <= column < len(water) and 0 <= row < len(water) and water[column, row]:
+                    sides[place] += side
+                    break
+    return sides
+
+
+@numba.njit(cache=True)
+def gaps_crossed(points, directions, centres):
+    """Rows (point, left landmark, right landmark) of the gaps between two landmarks that a path crosses."""
+    found = np.empty((24, 3), np.int64)
+    count = 0
+    for one in range(len(centres)):
+        for other in range(one):
+            across_x, across_y = centres[other, 0] - centres[one, 0], centres[other, 1] - centres[one, 1]
+            width = math.hypot(across_x, across_y)
+            if not 6.0 <= width <= 17.0:
+                continue
+            before = 0.0
+            for place in range(len(points)):
+                off_x, off_y = points[place, 0] - centres[one, 0], points[place, 1] - centres[one, 1]
+                aside = across_x * off_y - across_y * off_x
+                share = (across_x * off_x + across_y * off_y) / (width * width)
+                is_crossed = place > 0 and aside * before <= 0.0 and 0.25 < share < 0.75
+                before = aside
+                if is_crossed and count < len(found):
+                    angle = wrap_radians(math.atan2(across_y, across_x) - directions[place])
+                    if math.radians(55) < abs(angle) < math.radians(125):
+                        found[count, 0] = place
+                        found[count, 1] = other if angle > 0 else one
+                        found[count, 2] = one if angle > 0 else other
+                        count += 1
+    return found[:count]

@@ -1,8 +1,8 @@
 """The narrator's words: how people put each event, in several voices, and what they call things.
 
 `wordings.json` has templates. "[a|b|]" is one of the alternatives, the last of them nothing; slots in braces are filled
-by the telling; "terse|texting: ..." is said in these voices alone. `names.json` has names of things, found in texts that
-people wrote freely.
+by the telling; "terse|texting: ..." is said in these voices alone. `names.json` has names of things, found in texts
+that people wrote freely.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import numpy as np
 
@@ -53,66 +54,28 @@ class Voice:
     """Whether it writes "ur" for "your"."""
 
 
-_GO = ("go", "fly", "go on", "fly on", "carry on", "continue", "keep going")
-_STRAIGHT = (
-    "go straight", "fly straight", "go straight", "head straight", "fly straight ahead", "go straight ahead", "keep straight on",
-    "straight on", "continue straight", "go forward", "fly forward", "straight",
-)  # fmt: skip
-_STOP = ("stop", "stop", "stop", "stop", "finish", "come to a stop")
-_NEXT = (", then ", ", then ", " and ", ". Then ", ", and then ", ", ", ". ", " and then ", "; then ")
-
-VOICES = (
-    Voice("plain", 0.27, _GO, _STRAIGHT, _STOP, _NEXT, ("", "", "", "", "", "first ", "now "), drops_capitals=0.2, units=("metres", "metres", "meters")),
-    Voice(
-        "terse", 0.15, ("go", "on"), ("straight", "straight", "go straight", "fwd", "straight on"), ("stop", "stop", "halt"),
-        (", ", ", then ", ", ", "; "), drops_articles=0.55, drops_capitals=0.6, bareness=0.75, units=("m", "metres", "meters"),
-    ),
-    Voice(
-        "polite", 0.1, ("go", "fly", "proceed", "continue", "move on"), ("go straight", "fly straight", "proceed straight ahead", "go ahead", "please fly straight"),
-        ("stop", "stop", "please stop", "come to a stop"), (", then ", ", and then ", ". Then ", " and ", ". After that ", ". Next, "),
-        ("please ", "please ", "kindly ", "now please ", ""), ("", "", "", ", please", ". Thank you"), bareness=0.3, units=("metres", "meters"),
-    ),
-    Voice(
-        "chatty", 0.14, ("go", "head on", "keep going", "cruise", "glide", "just keep on", "roll on"),
-        ("go straight", "just go straight", "keep going straight", "fly straight on", "straight all the way", "go dead straight"),
-        ("stop", "stop", "pull up", "park it", "freeze", "brake"), (", then ", " and then ", ", and then ", ", ", ". After that ", ", next "),
-        ("", "", "okay, ", "so ", "ok ", "alright, ", "right, ", "just "), ("", "", "", ", that's it", ", easy", ", and you're there"), drops_capitals=0.5,
-        units=("metres", "meters", "yards"),
-    ),
-    Voice(
-        "technical", 0.1, ("proceed", "continue", "fly", "advance", "hold course"), ("proceed straight", "fly straight", "hold a straight line", "continue straight", "maintain heading"),
-        ("stop", "hold", "hover", "hold position", "stop"), (", then ", "; then ", ". Then ", "; ", " and "), bareness=0.5, units=("metres", "m", "meters"),
-    ),
-    Voice(
-        "texting", 0.1, ("go", "keep going", "go on", "fly"), ("go straight", "straight", "just straight", "go fwd", "straight on"), ("stop", "stop", "stop"),
-        (" then ", " and ", " then ", ", ", " n then ", " and then "), ("", "", "", "ok ", "k "), drops_articles=0.15, drops_capitals=0.95, bareness=0.55, units=("m", "metres", "meters"),
-        abbreviates=True,
-    ),
-    Voice(
-        "countryside", 0.08, ("carry on", "go along", "go on", "run on"), ("carry straight on", "go straight", "straight on", "it's straight on", "keep on straight"),
-        ("stop", "pull up", "stop", "come to rest", "fetch up"), (", then ", " and ", ". Then ", ", and ", ". ", ", and then it's on "), ("", "", "", "right then, ", "now, "),
-        ("", "", "", ", my lad", ", love"), drops_capitals=0.05, units=("yards", "metres", "paces"),
-    ),
-    Voice(
-        "commanding", 0.06, ("advance", "move", "proceed", "go"), ("advance straight", "straight ahead", "forward", "move straight on"), ("halt", "halt", "stop", "hold"),
-        (". ", ". ", ", then ", "; ", ". Then "), drops_articles=0.1, bareness=0.55,
-    ),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False)
 class Wordings:
+    """What can be said, by whom."""
+
+    voices: tuple[Voice, ...]
+    templates: dict[str, dict[str, tuple[Template, ...]]]
     """Templates by voice and by what they say, such as "pass close do" or "end front place"."""
 
-    templates: dict[str, dict[str, tuple[Template, ...]]]
+    def pick_voice(self, generator: np.random.Generator) -> Voice:
+        """A voice, each as often as its share says."""
+        draw = generator.random() * sum(voice.share for voice in self.voices)
+        for voice in self.voices:
+            draw -= voice.share
+            if draw < 0:
+                return voice
+        return self.voices[-1]
 
     def pick(self, voice: str, what: str, generator: np.random.Generator) -> str:
         """A template with its alternatives decided; slots are still to be filled."""
         options = self.templates[voice][what]
         template = options[int(generator.random() * len(options))]
-        return "".join(
-            part[0] if len(part) == 1 else part[int(generator.random() * len(part))] for part in template
-        )
+        return "".join(part[0] if len(part) == 1 else part[int(generator.random() * len(part))] for part in template)
 
     def has(self, voice: str, what: str) -> bool:
         """Whether there is a template for this."""
@@ -126,23 +89,27 @@ def _parse(text: str) -> Template:
     return tuple(part for part in parts if part != ("",))
 
 
-def _by_voice(texts: Sequence[str]) -> dict[str, tuple[Template, ...]]:
-    found: dict[str, list[Template]] = {voice.name: [] for voice in VOICES}
+def _by_voice(texts: Sequence[str], names: Sequence[str]) -> dict[str, tuple[Template, ...]]:
+    found: dict[str, list[Template]] = {name: [] for name in names}
     for text in texts:
         named = _VOICES.match(text)
-        speakers = named[1].split("|") if named else list(found)
-        for name in speakers:
+        for name in named[1].split("|") if named else names:
             # Words of one's own come up more often than everybody's.
             found[name] += [_parse(text[named.end() :])] * 2 if named else [_parse(text)]
     return {name: tuple(templates) for name, templates in found.items()}
 
 
-def _flat(content: dict[str, dict[str, object]]) -> dict[str, list[str]]:
+def _voice(content: dict[str, Any]) -> Voice:
+    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in content.items()}
+    return Voice(**fields)
+
+
+def _flat(content: dict[str, Any]) -> dict[str, list[str]]:
     flat: dict[str, list[str]] = {}
     for what, texts in {**content["way"], **content["with"]}.items():
-        flat[what] = texts  # type: ignore[assignment]
+        flat[what] = texts
     for what, forms in content["end"].items():
-        flat |= {f"{what} {form}": texts for form, texts in forms.items()}  # type: ignore[attr-defined]
+        flat |= {f"{what} {form}": texts for form, texts in forms.items()}
     for what in [what for what in flat if what.startswith("with")]:
         texts = flat[what]
         flat[what] = [text for text in texts if not _VOICES.match(text)]
@@ -157,13 +124,12 @@ def _flat(content: dict[str, dict[str, object]]) -> dict[str, list[str]]:
 def bundled_wordings() -> Wordings:
     """The wordings that come with the package."""
     text = (resources.files("pvn.corpus.narrator") / "wordings.json").read_text(encoding="utf-8")
-    split = {what: _by_voice(texts) for what, texts in _flat(json.loads(text)).items()}
-    return Wordings(
-        {
-            voice.name: {what: templates[voice.name] for what, templates in split.items() if templates[voice.name]}
-            for voice in VOICES
-        }
-    )
+    content = json.loads(text)
+    voices = tuple(map(_voice, content["voices"]))
+    names = [voice.name for voice in voices]
+    split = {what: _by_voice(texts, names) for what, texts in _flat(content).items()}
+    by_voice = {name: {what: templates[name] for what, templates in split.items() if templates[name]} for name in names}
+    return Wordings(voices, by_voice)
 
 
 @functools.cache
