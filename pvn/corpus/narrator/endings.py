@@ -79,7 +79,7 @@ def _fences(track: Track) -> Iterator[Event]:
     heading = float(track.directions[-1])
     for colour, angle in FENCES.items():
         off = float(wrap_radians(angle - heading))
-        distance = float(fence_distance(track.points[-1], colour))
+        distance = float(fence_distance(track.points[-1:], colour)[0])
         if abs(off) < math.radians(50) and distance < 3.6:
             yield Event("end fence", track.length, metres=distance, colour=colour)
         elif math.radians(65) < abs(off) < math.radians(115) and distance < 5.0:

@@ -157,14 +157,17 @@ def _betweens(track: Track) -> Iterator[Event]:
             yield Event("between", track.metres(place), (left, right))
 
 
-def fence_distance(point: Points, colour: str) -> float:
-    """Distance (metres) of a point (2,) from a fence; points (N, 2) give distances (N,)."""
+def fence_distance(points: Points, colour: str) -> Points:
+    """Distances (N,) of points (N, 2) from a fence, metres."""
     angle = FENCES[colour]
-    return FIELD_SIZE / 2 - (point - FIELD_SIZE / 2) @ np.array([math.cos(angle), math.sin(angle)])
+    return FIELD_SIZE / 2 - (points - FIELD_SIZE / 2) @ np.array([math.cos(angle), math.sin(angle)])
 
 
 def _along(track: Track) -> Iterator[Event]:
+    corners = np.array([track.points.min(axis=0), track.points.max(axis=0)])
     for colour, angle in FENCES.items():
+        if fence_distance(corners, colour).min() > 5.5:  # nowhere near this fence
+            continue
         off = wrap_radians(angle - track.directions)  # where the fence is, seen from the drone
         is_beside = np.abs(np.abs(off) - math.pi / 2) < math.radians(20)
         near = is_beside & (fence_distance(track.points, colour) < 5.5)

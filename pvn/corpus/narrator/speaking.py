@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pvn.corpus.narrator.choosing import Told
 from pvn.corpus.narrator.events import Event
 from pvn.corpus.narrator.track import SPACING, Track
 from pvn.corpus.narrator.wordings import PEOPLE, Voice, Wordings
-from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Layout
 
 PEOPLE_SHARE = 0.6
@@ -47,6 +48,15 @@ _SHORTENED = {
 _SIDES = {1: "left", -1: "right", 0: ""}
 
 
+@functools.lru_cache(maxsize=4)
+def _classes_named(lexicon: Lexicon) -> dict[str, frozenset[str]]:
+    """For each name, the landmark classes that it fits."""
+    return {
+        name: frozenset(kind for kind, is_fit in zip(LANDMARK_NAMES, fits.tolist(), strict=True) if is_fit)
+        for name, fits in lexicon.fits.items()
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class Names:
     """What one person calls the landmarks of a field: names that fit one landmark alone."""
@@ -63,14 +73,14 @@ class Names:
         author = authors[int(generator.random() * len(authors))]
         if PEOPLE in lexicon.by_author and generator.random() < PEOPLE_SHARE:
             author = PEOPLE
-        classes = np.array([LANDMARK_CLASSES[mark.name].index for mark in layout.landmarks], int)
+        fits = _classes_named(lexicon)
+        present = [mark.name for mark in layout.landmarks]
         found = {}
-        for place, mark in enumerate(layout.landmarks):
-            names = tuple(
-                name
-                for name in lexicon.by_author[author][mark.name]
-                if np.count_nonzero(lexicon.fits[name][classes]) == 1
-            )
+        for place, kind in enumerate(present):
+            if present.count(kind) > 1:
+                continue
+            rivals = {other for other in present if other != kind}
+            names = tuple(name for name in lexicon.by_author[author][kind] if not fits[name] & rivals)
             if names:
                 found[place] = names
         return Names(found, lexicon.fences[author], lexicon.lakes[author])
@@ -252,6 +262,8 @@ class Speaker:
                 self.text += words
             elif is_bare and words.startswith("with "):
                 self.text += self.pick((", ", " ")) + words
+            elif is_bare and _PARTICIPLE.match(words):
+                self.text += ", " + words
             elif is_bare:
                 self.text += self.pick(_NEXT_BARE if was_going else (", ", ", then ")) + words
             else:
