@@ -1,6 +1,7 @@
 """`pvn corpus`: made, measured, drawn and imported."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,11 @@ def test_an_import_says_what_was_not_used_and_why(lani, printed):
 )
 def test_what_is_wrong_is_said_in_one_line(command, message, corpus, refused):
     assert message in refused(f"pvn corpus {command}")
+
+
+@pytest.mark.long
+def test_narrate_tells_each_flight_of_a_field(printed):
+    text = printed("pvn corpus narrate --field 3 --count 2")
+    assert len(re.findall(r"^\d: ", text, re.MULTILINE)) == 5 and len(re.findall(r"^   \S", text, re.MULTILINE)) == 10
+    assert text == printed("pvn corpus narrate --field 3 --count 2")
+    assert "go to the" in printed("pvn corpus narrate --field 3 --count 1 --tour")

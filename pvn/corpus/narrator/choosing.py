@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
-    "end between": 1.6, "end fence": 5.0, "end forward": 0.7,
+    "end between": 1.6, "end fence": 8.0, "end forward": 0.7,
 }  # fmt: skip
 _WAY_WEIGHTS = {
     "round": 8.0,
@@ -30,11 +30,11 @@ _WAY_WEIGHTS = {
     "toward": 0.4,
 }
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
-_NUM_OPTIONAL = {"short": (0, 0), "middling": (1, 2), "long": (2, 4)}
-_NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.72, 0.28, 0.0), "long": (0.35, 0.5, 0.15)}
+_NUM_OPTIONAL = {"short": (0, 1), "middling": (1, 3), "long": (3, 4)}
+_NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.6, 0.4, 0.0), "long": (0.25, 0.5, 0.25)}
 
 
-_WATER_SHARE = {"short": 0.4, "middling": 0.6, "long": 0.75}
+_WATER_SHARE = {"short": 0.6, "middling": 0.85, "long": 0.95}
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def _way_weight(event: Event) -> float:
 
 def _required(track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator) -> list[Event]:
     """What must be told for the end to be found."""
-    needs_way = not _is_direct(track, end)
+    # Beside or just past something is one place, whichever way one comes; at a fence there are many.
+    is_one_place = end.kind not in ("end fence", "end level", "end short", "end forward")
+    needs_way = not is_one_place if length == "short" else not _is_direct(track, end)
     found = []
     for event in way:
         if event.kind == "turn":
@@ -160,7 +162,7 @@ def _choose_extras(
             and not any(event.kind == other.kind and event.side == other.side for other in chosen)
         ]
         if left:
-            chosen.append(_draw(left, lambda event: 1.0 if event.marks else 3.0, generator))
+            chosen.append(_draw(left, lambda event: 1.0 if event.marks else 4.0, generator))
             told = told | set(chosen[-1].marks)
     return chosen
 

@@ -280,7 +280,7 @@ class Speaker:
         """What to say of the end: stop somewhere, stop when something is so, or go to somewhere."""
         key, voice = self._end_key(end), self.voice.name
         draw = self.generator.random()
-        form = "place" if draw < 0.46 else "to" if draw < 0.8 else "cond"
+        form = "place" if draw < 0.5 else "to" if draw < 0.76 else "cond"
         template = self.wordings.pick(voice, f"{key} {form}", self.generator)
         stop = self.pick(self.voice.stop)
         if form == "cond":

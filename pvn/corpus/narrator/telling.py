@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,9 +48,11 @@ def _pick_length(generator: np.random.Generator) -> str:
     return "short" if draw < 0.4 else "middling" if draw < 0.66 else "long"
 
 
-def _is_of_length(text: str, length: str) -> bool:
+def _excess(text: str, length: str) -> int:
+    """By how many words a text is longer or shorter than it should be."""
     least, most = LENGTHS[length]
-    return least <= text.count(" ") + 1 <= most
+    num_words = text.count(" ") + 1
+    return max(least - num_words, num_words - most, 0)
 
 
 def narrate(
@@ -75,13 +78,16 @@ def narrate(
     names = Names.of(layout, lexicon, generator)
     voice = bundled_wordings().pick_voice(generator)
     length = _pick_length(generator)
-    best: Narration | None = None
+    best, least = None, math.inf
     for _ in range(TRIES):
         told = choose(track, way, ends, extras, names, length, generator)
         if told is None:
             return None
-        best = _tell(told, track, names, voice, generator, noise)
-        if _is_of_length(best.text, told.length):
+        narration = _tell(told, track, names, voice, generator, noise)
+        excess = _excess(narration.text, told.length)
+        if excess < least:
+            best, least = narration, excess
+        if excess == 0:
             break
     return best
 

@@ -75,7 +75,8 @@ class Wordings:
         """A template with its alternatives decided; slots are still to be filled."""
         options = self.templates[voice][what]
         template = options[int(generator.random() * len(options))]
-        return "".join(part[0] if len(part) == 1 else part[int(generator.random() * len(part))] for part in template)
+        parts = [part[0] if len(part) == 1 else part[int(generator.random() * len(part))] for part in template]
+        return "".join(parts).strip()
 
     def has(self, voice: str, what: str) -> bool:
         """Whether there is a template for this."""
