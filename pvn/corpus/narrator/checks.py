@@ -20,7 +20,7 @@ _FENCE_AXES = {"red": (0, 1), "yellow": (0, -1), "blue": (1, 1), "white": (1, -1
 """For each fence, the axis on which it lies, and on which end."""
 _TURNS = {"slight": (16, 38), "some": (34, 68), "quarter": (64, 114), "much": (110, 154), "about": (150, 180)}
 """Degrees from the first heading to where the way leads."""
-_SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 220), "most": (220, 320), "full": (315, 800)}
+_SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 226), "most": (216, 324), "full": (312, 800)}
 """Degrees flown around a landmark."""
 
 

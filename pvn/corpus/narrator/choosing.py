@@ -69,6 +69,11 @@ def _is_direct(track: Track, end: Event) -> bool:
     return math.cos(aside) > math.cos(math.radians(50))
 
 
+def _is_detour(track: Track) -> bool:
+    """Whether the flight is so much longer than the straight way that its end alone does not tell it."""
+    return track.length > 2.0 * math.hypot(*(track.points[-1] - track.points[0])) + 8.0
+
+
 def _way_weight(event: Event) -> float:
     return _PASS_WEIGHTS[event.amount] if event.kind == "pass" else _WAY_WEIGHTS[event.kind]
 
@@ -78,6 +83,7 @@ def _required(track: Track, way: list[Event], end: Event, length: str, generator
     # Beside or just past something is one place, whichever way one comes; at a fence there are many.
     is_one_place = end.kind not in ("end fence", "end level", "end short", "end forward")
     needs_way = not is_one_place if length == "short" else not _is_direct(track, end)
+    needs_way = needs_way or _is_detour(track)
     found = []
     for event in way:
         if event.kind == "turn":
@@ -176,13 +182,15 @@ def choose(
     length: str,
     generator: np.random.Generator,
 ) -> Told | None:
-    """What to tell; None if no end can be named without doubt."""
+    """What to tell; None if no end can be named without doubt, or a detour cannot be told."""
     ends = [event for event in ends if names.can_name(event.marks)]
     if not ends:
         return None
     end = _draw(ends, lambda event: _END_WEIGHTS[event.kind], generator)
     way = [event for event in way if names.can_name(event.marks)]
     required = _required(track, way, end, length, generator)
+    if _is_detour(track) and not any(event.kind in ("round", "bend") for event in required):
+        return None
     if len(required) > 1 and length == "short":
         length = "middling"
     if len(required) > 2:

@@ -90,11 +90,11 @@ def _rounds(track: Track) -> Iterator[Event]:
             continue
         size, bent = abs(swept), abs(turned)
         amount = ""
-        if size > 322 and bent > 270:
+        if size > 318 and bent > 250:
             amount = "full"
-        elif 225 < size < 315 and bent > 180:
+        elif 222 < size < 318 and bent > 170:
             amount = "most"
-        elif 140 < size < 215 and bent > 110:
+        elif 140 < size < 222 and bent > 110:
             amount = "half"
         elif 45 < size < 150 and 42 < bent < 135:
             amount = "bend"

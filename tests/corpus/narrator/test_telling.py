@@ -103,6 +103,11 @@ def test_an_end_far_from_everything_is_not_told(fly):
     assert not fly(EAST, {"Barrel": (10, 45)}).tell(20)
 
 
+def test_a_loop_back_to_the_start_is_told_however_short_the_text(fly):
+    loop = fly(circle((25, 25), 4.5, 0, 350), {"Windmill": (25, 25), "Jet": (29, 32)})
+    assert all(any(clause.event.kind == "round" for clause in told.clauses) for told in loop.tell(60))
+
+
 def test_the_same_generator_tells_the_same(fly):
     flight = fly(EAST, {"Barrel": (15, 29), "Jet": (30, 25)})
     assert [told.text for told in flight.tell(20)] == [told.text for told in flight.tell(20)]
