@@ -90,11 +90,11 @@ def _rounds(track: Track) -> Iterator[Event]:
             continue
         size, bent = abs(swept), abs(turned)
         amount = ""
-        if size > 318 and bent > 250:
+        if size > 322 and bent > 250:
             amount = "full"
-        elif 222 < size < 318 and bent > 170:
+        elif 228 < size < 312 and bent > 170:
             amount = "most"
-        elif 140 < size < 222 and bent > 110:
+        elif 142 < size < 212 and bent > 110:
             amount = "half"
         elif 45 < size < 150 and 42 < bent < 135:
             amount = "bend"
