@@ -199,25 +199,26 @@ class CorpusNarrate:
     """A LANI-like tour instead of the generator's flights."""
 
     def run(self) -> None:
-        """Print each flight's tellings."""
+        """Print each flight's tellings, and whether all that they claim is true of it."""
         import numpy as np
 
-        from pvn.corpus.meadow.generator import sample_paragraph
+        from pvn.corpus.narrator.checks import is_true
+        from pvn.corpus.narrator.making import sample_flights
         from pvn.corpus.narrator.telling import narrate
         from pvn.corpus.narrator.wordings import narrator_lexicon
-        from pvn.world.routes import sample_tour
 
         if self.field < 0 or self.count < 1:
-            raise ValueError(f"field and count: got {self.field} and {self.count}, expected 0 and 1 or more")
-        paragraph = [] if self.tour else sample_paragraph(self.field)
-        flights = sample_tour(self.field) if self.tour else [segment.demonstration for segment in paragraph]
+            raise ValueError(f"field and count: got {self.field} and {self.count}, expected at least 0 and 1")
         generator = np.random.default_rng(self.field)
-        for place, flight in enumerate(flights):
-            task = flight.task
-            print(f"{place}: {task.instruction}")
+        is_right = []
+        for place, flight in enumerate(sample_flights(self.field, self.tour)):
+            flown = flight.task.layout, flight.task.start, flight.path
+            print(f"{place}: {flight.task.instruction}")
             for _ in range(self.count):
-                told = narrate(task.layout, task.start, flight.path, narrator_lexicon(), generator)
+                told = narrate(*flown, narrator_lexicon(), generator)
                 print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
+                is_right += [is_true(clause.event, *flown) for clause in (told.clauses if told else ())]
+        print(f"{sum(is_right)} of {len(is_right)} clauses are true of their flights")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pvn.corpus.narrator.events import Event
+from pvn.corpus.narrator.naming import Names
 from pvn.corpus.narrator.track import Track
-
-if TYPE_CHECKING:
-    from pvn.corpus.narrator.speaking import Names
 
 _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,

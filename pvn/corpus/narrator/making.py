@@ -19,6 +19,7 @@ from pvn.corpus.meadow.generator import (
     make_paragraph,
     make_settings,
     run_jobs,
+    sample_paragraph,
 )
 from pvn.corpus.narrator.telling import Narration, narrate
 from pvn.corpus.narrator.wordings import narrator_lexicon
@@ -49,6 +50,11 @@ def _flights(settings: GeneratorSettings, plan: _Plan) -> list[Demonstration]:
         return sample_tour(int(seed))
     segments = make_paragraph(settings, FieldPlan(plan.environment, (True,) * _FLIGHTS))
     return [segment.demonstration for segment in segments]
+
+
+def sample_flights(seed: int, is_tour: bool) -> list[Demonstration]:
+    """The flights of one random field: five of the generator's, or the legs of a tour."""
+    return sample_tour(seed) if is_tour else [segment.demonstration for segment in sample_paragraph(seed)]
 
 
 def _segment(environment: int, place: int, flight: Demonstration, narration: Narration) -> Segment:

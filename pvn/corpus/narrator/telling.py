@@ -12,7 +12,8 @@ from pvn.corpus.meadow.references import Lexicon
 from pvn.corpus.narrator.choosing import Told, choose
 from pvn.corpus.narrator.endings import ends_of
 from pvn.corpus.narrator.events import Event, way_of
-from pvn.corpus.narrator.speaking import Names, Speaker, fill, finish
+from pvn.corpus.narrator.naming import Names
+from pvn.corpus.narrator.speaking import Speaker, fill, finish
 from pvn.corpus.narrator.track import Track
 from pvn.corpus.narrator.wordings import Voice, bundled_wordings
 from pvn.geometry import Points
