@@ -106,4 +106,6 @@ def test_narrate_tells_each_flight_of_a_field(printed):
     text = printed("pvn corpus narrate --field 3 --count 2")
     assert len(re.findall(r"^\d: ", text, re.MULTILINE)) == 5 and len(re.findall(r"^   \S", text, re.MULTILINE)) == 10
     assert text == printed("pvn corpus narrate --field 3 --count 2")
+    true, told = re.search(r"^(\d+) of (\d+) clauses are true", text, re.MULTILINE).groups()
+    assert true == told
     assert "go to the" in printed("pvn corpus narrate --field 3 --count 1 --tour")

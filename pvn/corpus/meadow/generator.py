@@ -219,7 +219,7 @@ def _make_paragraphs(settings: GeneratorSettings, fields: Sequence[FieldPlan]) -
     return [segment for field in fields for segment in make_paragraph(settings, field)]
 
 
-def paragraph_lengths(num_segments: int, generator: np.random.Generator) -> list[int]:
+def _paragraph_lengths(num_segments: int, generator: np.random.Generator) -> list[int]:
     """Numbers of segments in paragraphs, on average as in LANI, that add up to `num_segments`."""
     count = max(round(num_segments / SEGMENTS_PER_PARAGRAPH), 1)
     lengths = generator.choice(list(PARAGRAPH_SHARES), count, p=list(PARAGRAPH_SHARES.values()))
@@ -234,7 +234,7 @@ def plan_split(split: Split, num_segments: int, seed: int, unseen_share: float) 
     """The fields of a split, numbered so that no two splits share a field, regardless of their sizes."""
     order = SPLITS.index(split)
     generator = np.random.default_rng((seed, 2, order))
-    lengths = paragraph_lengths(num_segments, generator)
+    lengths = _paragraph_lengths(num_segments, generator)
     is_seen = np.ones(num_segments, bool)
     is_seen[generator.permutation(num_segments)[: round(unseen_share * num_segments)]] = False
     parts = np.split(is_seen, np.cumsum(lengths)[:-1])

@@ -96,9 +96,9 @@ def _rounds(track: Track) -> Iterator[Event]:
             amount = "most"
         elif 142 < size < 212 and bent > 110:
             amount = "half"
-        elif 45 < size < 150 and 42 < bent < 135:
+        elif 45 < size < 140 and 42 < bent < 135:
             amount = "bend"
-        elif 50 < size < 150 and 16 < bent < 42 and beside.nearest < 1.35 * track.radii[mark]:
+        elif 50 < size < 140 and 16 < bent < 42 and beside.nearest < 1.35 * track.radii[mark]:
             amount = "dodge"
         if amount:
             at = track.metres((beside.curve_first + beside.curve_last) // 2)
