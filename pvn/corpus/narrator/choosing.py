@@ -134,12 +134,13 @@ def _choose_way(options: list[Event], required: list[Event], count: int, generat
     return sorted(chosen, key=lambda event: event.at)
 
 
-def _merged(way: list[Event], generator: np.random.Generator) -> list[Event]:
-    """Two landmarks passed one after the other on the same side, sometimes in one clause."""
+def _merged(way: list[Event], end: Event, generator: np.random.Generator) -> list[Event]:
+    """Two landmarks passed one after the other on the same side, sometimes in one clause; not the end's, which is next."""
     merged: list[Event] = []
     for event in way:
         last = merged[-1] if merged else None
         is_pair = last is not None and last.kind == event.kind == "pass" and last.side == event.side
+        is_pair = is_pair and event.marks != end.marks
         if last is not None and is_pair and generator.random() < 0.6:
             merged[-1] = replace(last, kind="both", marks=(*last.marks, *event.marks), amount="")
         else:
@@ -197,5 +198,5 @@ def choose(
     chosen = _choose_way(_options(way, required, end), required, max(count, len(required)), generator)
     around = [event for event in extras if names.can_name(event.marks)]
     with_extras = _choose_extras(around, chosen, end, length, generator)
-    chosen = _merged(chosen, generator)
+    chosen = _merged(chosen, end, generator)
     return Told(tuple(chosen), end, tuple(with_extras), length)
