@@ -93,7 +93,7 @@ def _is_round(flight: _Flight, event: Event) -> bool:
     mark = event.marks[0]
     distance = flight.distances(mark)
     at = int(distance.argmin())
-    reach = 1.65 * flight.layout.landmarks[mark].radius
+    reach = 1.6 * flight.layout.landmarks[mark].radius
     far = np.flatnonzero(distance > reach)
     first = far[far < at].max(initial=-1) + 1
     last = far[far > at].min(initial=len(distance)) - 1

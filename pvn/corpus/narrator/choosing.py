@@ -135,7 +135,7 @@ def _choose_way(options: list[Event], required: list[Event], count: int, generat
 
 
 def _merged(way: list[Event], end: Event, generator: np.random.Generator) -> list[Event]:
-    """Two landmarks passed one after the other on the same side, sometimes in one clause; not the end's, which is next."""
+    """Two landmarks passed one after the other on one side, sometimes in one clause; not the end's, which is next."""
     merged: list[Event] = []
     for event in way:
         last = merged[-1] if merged else None

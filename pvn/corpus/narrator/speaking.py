@@ -318,6 +318,7 @@ def fill(text: str, references: dict[str, str]) -> str:
 def finish(text: str, references: dict[str, str], voice: Voice, noise: float, generator: np.random.Generator) -> str:
     """The text as it is typed: references in place, perhaps a slip, capitals and full stop as the voice has them."""
     text = fill_slots(text, references, noise, generator)
+    text = text.replace("round round ", "around round ")  # "round" and "round bush" without an article
     if voice.abbreviates:
         for long, short in _ABBREVIATED:
             text = text.replace(long, short)
