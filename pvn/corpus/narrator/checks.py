@@ -81,7 +81,10 @@ def _is_bend(flight: _Flight, event: Event) -> bool:
 def _is_pass(flight: _Flight, event: Event) -> bool:
     mark = event.marks[0]
     distance = flight.distances(mark)
-    at = int(distance.argmin())
+    # A landmark may be passed twice; the pass that is meant is the one where the event is, if it knows how near it came.
+    begin = flight.place(event.at - 1.5) if event.metres else 0
+    end = flight.place(event.at + 1.5) if event.metres else len(distance)
+    at = begin + int(distance[begin:end].argmin())
     radius = flight.layout.landmarks[mark].radius
     least = {"close": 1.25 * radius, "by": radius + 3.1, "off": radius + 7.2}[event.amount]
     is_interior = 1.3 <= at * _STEP <= flight.length - 1.3

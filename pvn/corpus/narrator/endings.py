@@ -111,8 +111,9 @@ def ends_of(track: Track) -> tuple[list[Event], list[Event]]:
     fences = list(_fences(track))
     ends = [*_at_marks(track), *_halfway(track), *_between(track)]
     ends += [event for event in fences if event.kind == "end fence"]
-    if track.length < 9.0 and track.is_straight(0, len(track.points) - 1):
-        ends.append(Event("end forward", track.length, metres=track.length))
+    direct = math.hypot(*(track.points[-1] - track.points[0]))
+    if track.length < min(9.0, direct + 0.5) and track.is_straight(0, len(track.points) - 1):
+        ends.append(Event("end forward", track.length, metres=direct))
     extras = [*_around(track), *(event for event in fences if event.kind == "with fence")]
     if _is_wet_end(track):
         extras.append(Event("with water", track.length))
