@@ -81,7 +81,7 @@ def _is_bend(flight: _Flight, event: Event) -> bool:
 def _is_pass(flight: _Flight, event: Event) -> bool:
     mark = event.marks[0]
     distance = flight.distances(mark)
-    # A landmark may be passed twice; the pass that is meant is the one where the event is, if it knows how near it came.
+    # A landmark may be passed twice: the pass that is meant is where the event is, if it says how near that was.
     begin = flight.place(event.at - 1.5) if event.metres else 0
     end = flight.place(event.at + 1.5) if event.metres else len(distance)
     at = begin + int(distance[begin:end].argmin())
