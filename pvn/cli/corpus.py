@@ -30,6 +30,8 @@ class CorpusMake:
     instructions are then left out."""
     without: LeftOut = ()
     """Leave out: natural, the instructions that people wrote. Then the corpus has the size given, as the paper's."""
+    narrated: int = 0
+    """Add this many training segments whose flights the narrator tells (docs/narrator.md)."""
     only: Split | None = None
     """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
     noise: float = 0.04
@@ -44,14 +46,22 @@ class CorpusMake:
         from pvn.cli.progress import progress_bar
         from pvn.corpus.meadow.banks import read_banks
         from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
+        from pvn.corpus.narrator.making import make_narrated
         from pvn.corpus.natural.bundled import natural_corpus
-        from pvn.corpus.segments import SPLITS, joined
+        from pvn.corpus.segments import SPLITS, Corpus, joined
         from pvn.corpus.store import check_new, write_corpus
         from pvn.simulator.compiling import num_cores
 
         check_new(self.out)
         if self.processes < 0:
             raise ValueError(f"processes: got {self.processes}, expected 0 (one per core) or more")
+        if self.narrated < 0:
+            raise ValueError(f"narrated: got {self.narrated}, expected 0 or more segments")
+        if self.narrated and self.only not in (None, "train"):
+            raise ValueError(
+                f"narrated: got {self.narrated} with --only {self.only}, expected them in a training split; leave one of "
+                "the two out"
+            )
         banks = read_banks([path for group in self.bank for path in group])
         only = SPLITS if self.only is None else (self.only,)
         began = time.perf_counter()
@@ -71,6 +81,17 @@ class CorpusMake:
             natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
             corpus = joined((corpus, natural), corpus.name)
             origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
+        if self.narrated:
+            with progress_bar("narrated segments", self.narrated) as advance_to:
+                told = make_narrated(
+                    self.narrated,
+                    seed=self.seed,
+                    noise=self.noise,
+                    num_processes=self.processes or num_cores(),
+                    watch=advance_to,
+                )
+            corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)
+            origin["narrated"] = self.narrated
         write_corpus(corpus, self.out, origin)
         parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)
         print(f"{len(corpus):,} segments ({parts}) in {time.perf_counter() - began:.0f} s: {self.out}")
@@ -239,6 +260,40 @@ class CorpusAdd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorpusNarrate:
+    """Tell the flights of a field by what happens along them, in the narrator's words."""
+
+    field: int = 0
+    """Which field: the same number is the same field, with the same flights."""
+    count: int = 3
+    """How many tellings of each flight."""
+    tour: bool = False
+    """A LANI-like tour instead of the generator's flights."""
+
+    def run(self) -> None:
+        """Print each flight's tellings, and whether all that they claim is true of it."""
+        import numpy as np
+
+        from pvn.corpus.narrator.checks import is_true
+        from pvn.corpus.narrator.making import sample_flights
+        from pvn.corpus.narrator.telling import narrate
+        from pvn.corpus.narrator.wordings import narrator_lexicon
+
+        if self.field < 0 or self.count < 1:
+            raise ValueError(f"field and count: got {self.field} and {self.count}, expected at least 0 and 1")
+        generator = np.random.default_rng(self.field)
+        is_right = []
+        for place, flight in enumerate(sample_flights(self.field, self.tour)):
+            flown = flight.task.layout, flight.task.start, flight.path
+            print(f"{place}: {flight.task.instruction}")
+            for _ in range(self.count):
+                told = narrate(*flown, narrator_lexicon(), generator)
+                print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
+                is_right += [is_true(clause.event, *flown) for clause in (told.clauses if told else ())]
+        print(f"{sum(is_right)} of {len(is_right)} clauses are true of their flights")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CorpusVerb:
     """Make, extend, import and look at corpora."""
 
@@ -248,6 +303,7 @@ class CorpusVerb:
         | Annotated[CorpusStats, subcommand("stats", prefix_name=False)]
         | Annotated[CorpusShow, subcommand("show", prefix_name=False)]
         | Annotated[CorpusAlignments, subcommand("alignments", prefix_name=False)]
+        | Annotated[CorpusNarrate, subcommand("narrate", prefix_name=False)]
         | Annotated[CorpusImport, subcommand("import-lani", prefix_name=False)]
     )
 

@@ -1,6 +1,7 @@
 """`pvn corpus`: made, measured, drawn and imported."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,16 @@ def test_a_corpus_is_made_measured_and_drawn(printed):
     assert "3-0: " in printed("pvn corpus show made --segment 3-0") and Path("pictures/segment_3-0.png").exists()
     text = printed("pvn corpus show made --segment 3-0 3-1")
     assert "3-0: " in text and "3-1: " in text and "picture: pictures/segment_3-0_3-1.png" in text
+
+
+@pytest.mark.long
+def test_narrated_segments_are_added_to_the_training_split(printed, refused):
+    text = printed("pvn corpus make --size 20 --narrated 7 --without natural --out told --processes 1")
+    assert "27 segments (21 train, 3 dev, 3 test)" in text
+    told = [segment for segment in read_corpus("told")["train"] if segment.source == "narrated"]
+    assert len(told) == 7 and all(segment.author.startswith("narrator, ") for segment in told)
+    assert "expected them in a training split" in refused("pvn corpus make --narrated 7 --only dev --out no")
+    assert "narrated: got -1" in refused("pvn corpus make --narrated -1 --out no") and not Path("no").exists()
 
 
 @pytest.mark.long
@@ -178,3 +189,13 @@ def test_an_import_says_what_was_not_used_and_why(lani, printed):
 )
 def test_what_is_wrong_is_said_in_one_line(command, message, corpus, refused):
     assert message in refused(f"pvn corpus {command}")
+
+
+@pytest.mark.long
+def test_narrate_tells_each_flight_of_a_field(printed):
+    text = printed("pvn corpus narrate --field 3 --count 2")
+    assert len(re.findall(r"^\d: ", text, re.MULTILINE)) == 5 and len(re.findall(r"^   \S", text, re.MULTILINE)) == 10
+    assert text == printed("pvn corpus narrate --field 3 --count 2")
+    true, told = re.search(r"^(\d+) of (\d+) clauses are true", text, re.MULTILINE).groups()
+    assert true == told
+    assert "go to the" in printed("pvn corpus narrate --field 3 --count 1 --tour")

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phra
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
+Job = TypeVar("Job")
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
 """Number of segments in LANI's splits."""
 FULL_SIZE = sum(SIZES.values())
@@ -267,10 +269,8 @@ def _exit_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _results(
-    settings: GeneratorSettings, jobs: Sequence[Sequence[FieldPlan]], num_processes: int
-) -> Iterator[list[Segment]]:
-    make = functools.partial(_make_paragraphs, settings)
+def run_jobs(make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int) -> Iterator[list[Segment]]:
+    """The segments made of each job, in the jobs' order, in this process or in several."""
     if num_processes == 1:
         yield from map(make, jobs)
         return
@@ -306,7 +306,7 @@ def make_meadow(
         for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = _results(settings, jobs, num_processes)
+    results = run_jobs(functools.partial(_make_paragraphs, settings), jobs, num_processes)
     for split, fields in plans.items():
         made: list[Segment] = []
         for _ in _jobs(fields):

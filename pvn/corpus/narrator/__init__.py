@@ -1,0 +1,1 @@
+"""A narrator: tells any flown path by what happens along it."""

@@ -1,0 +1,211 @@
+"""What happens on a flight: turns, things passed or curved round, water crossed, and where it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from pvn.corpus.meadow.guide_lines import FENCES
+from pvn.corpus.narrator.track import SPACING, Track, gaps_crossed, shore_sides
+from pvn.geometry import Points, wrap_radians
+from pvn.world.layout import FIELD_SIZE
+
+Kind = Literal[
+    "turn", "leave", "bend", "straight", "pass", "both", "round", "between", "water", "shore", "along", "toward",
+    "end front", "end short", "end half", "end beside", "end level", "end past", "end between", "end fence",
+    "end forward", "with ahead", "with aside", "with behind", "with fence", "with water",
+]  # fmt: skip
+"""On the way: turn (first turn), leave (away from what is in view), bend (free of any landmark), straight, pass, both
+(two passed on one side), round (a landmark curved round), between, water (crossed), shore and along (a fence) followed,
+toward. Ends: "end ..." say where to stop; "with ..." only add what is around there."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a telling may mention."""
+
+    kind: Kind
+    at: float
+    """Where on the path, metres from its start; the length of the path for what is true at its end."""
+    marks: tuple[int, ...] = ()
+    """Indices of landmarks in the layout; of two that are flown between, the left one comes first."""
+    side: int = 0
+    """1: to the left, or kept on the left; -1 right; 0 neither."""
+    amount: str = ""
+    """How much: of a turn slight, some, quarter, much or about; of a pass close, by or off; of a round dodge, bend,
+    half, most or full; of a bend some, sharp or back; of a thing beside the end ahead, abeam or behind."""
+    metres: float = 0.0
+    colour: str = ""
+    """Of a fence."""
+
+
+def _degrees(angle: float) -> float:
+    return math.degrees(angle)
+
+
+def _side(angle: float) -> int:
+    return 1 if angle > 0 else -1
+
+
+def _first_turn(track: Track) -> Event | None:
+    size, side = abs(_degrees(track.first_turn)), _side(track.first_turn)
+    if size < 18:
+        return None
+    for amount, most in (("slight", 36), ("some", 66), ("quarter", 112), ("much", 152), ("about", 181)):
+        if size < most:
+            # Nobody can tell on which side a turn of 180 degrees was made.
+            return Event("turn", 0.0, side=0 if size > 174 else side, amount=amount)
+    return None
+
+
+def _leave(track: Track, turn: Event | None) -> Iterator[Event]:
+    """Turning away from what is in view: a landmark ahead at the start that is behind or aside afterwards."""
+    if turn is None or turn.amount in ("slight", "some") or turn.side == 0:
+        return
+    for mark, beside in enumerate(track.beside):
+        if abs(beside.start_bearing) < math.radians(14) and beside.start_distance < 22:
+            yield replace(turn, kind="leave", marks=(mark,))
+
+
+def _passes(track: Track) -> Iterator[Event]:
+    last = len(track.points) - 1
+    for mark, beside in enumerate(track.beside):
+        radius, at = track.radii[mark], beside.nearest_at
+        if at * SPACING < 1.5 or (last - at) * SPACING < 1.5 or beside.nearest > radius + 7.0:
+            continue
+        if not math.radians(55) < abs(beside.bearing_there) < math.radians(125):
+            continue
+        amount = "close" if beside.nearest < 1.2 * radius else "by" if beside.nearest < radius + 3.0 else "off"
+        yield Event("pass", track.metres(at), (mark,), _side(beside.bearing_there), amount, beside.nearest)
+
+
+def _rounds(track: Track) -> Iterator[Event]:
+    for mark, beside in enumerate(track.beside):
+        swept, turned = _degrees(beside.swept), _degrees(beside.turned)
+        if beside.curve_last - beside.curve_first < 8 or swept * turned <= 0:
+            continue
+        size, bent = abs(swept), abs(turned)
+        amount = ""
+        if size > 322 and bent > 250:
+            amount = "full"
+        elif 228 < size < 312 and bent > 170:
+            amount = "most"
+        elif 142 < size < 212 and bent > 110:
+            amount = "half"
+        elif 45 < size < 140 and 42 < bent < 135:
+            amount = "bend"
+        elif 50 < size < 140 and 16 < bent < 42 and beside.nearest < 1.35 * track.radii[mark]:
+            amount = "dodge"
+        if amount:
+            at = track.metres((beside.curve_first + beside.curve_last) // 2)
+            metres = track.metres(beside.curve_last) - at
+            yield Event("round", at, (mark,), _side(swept), amount, metres)
+
+
+def _free_bends(track: Track, rounds: list[Event]) -> Iterator[Event]:
+    for bend in track.bends:
+        first, last = track.metres(bend.first), track.metres(bend.last)
+        middle = (first + last) / 2
+        if any(abs(middle - event.at) < event.metres + 2.0 and event.side == _side(bend.turned) for event in rounds):
+            continue
+        size = abs(_degrees(bend.turned))
+        is_sharp = size > 60 and last - first < 7.0
+        amount = "back" if 150 < size < 215 else "sharp" if is_sharp and size < 150 else "some" if size < 150 else ""
+        if amount:
+            yield Event("bend", middle, side=_side(bend.turned), amount=amount, metres=last - first)
+
+
+def _runs(is_true: list[bool]) -> Iterator[tuple[int, int]]:
+    """First and last index of each run of true ones."""
+    first = -1
+    for place, now in enumerate([*is_true, False]):
+        if now and first < 0:
+            first = place
+        elif not now and first >= 0:
+            yield first, place - 1
+            first = -1
+
+
+def _water(track: Track) -> Iterator[Event]:
+    """Crossings: over water for 1.5 m or more, from land to land or from land to where the flight ends."""
+    if not track.is_wet.any():
+        return
+    for first, last in _runs(track.is_wet.tolist()):
+        if first > 0 and (last - first) * SPACING >= 1.5:
+            ends_wet = last == len(track.points) - 1
+            yield Event("water", track.metres((first + last) // 2), amount="onto" if ends_wet else "across")
+
+
+def _shore(track: Track) -> Iterator[Event]:
+    if not track.water.any():
+        return
+    sides = shore_sides(track.points, track.directions, track.is_wet, track.water).tolist()
+    for side in (1, -1):
+        for first, last in _runs([one == side for one in sides]):
+            if (last - first) * SPACING >= 7.0:
+                yield Event("shore", track.metres((first + last) // 2), side=side, metres=(last - first) * SPACING)
+
+
+def _betweens(track: Track) -> Iterator[Event]:
+    last = len(track.points) - 1
+    for place, left, right in gaps_crossed(track.points, track.directions, track.centres).tolist():
+        if 1.5 <= place * SPACING and 1.5 <= (last - place) * SPACING:
+            yield Event("between", track.metres(place), (left, right))
+
+
+def fence_distance(points: Points, colour: str) -> Points:
+    """Distances (N,) of points (N, 2) from a fence, metres."""
+    angle = FENCES[colour]
+    return FIELD_SIZE / 2 - (points - FIELD_SIZE / 2) @ np.array([math.cos(angle), math.sin(angle)])
+
+
+def _along(track: Track) -> Iterator[Event]:
+    corners = np.array([track.points.min(axis=0), track.points.max(axis=0)])
+    for colour, angle in FENCES.items():
+        if fence_distance(corners, colour).min() > 5.5:  # nowhere near this fence
+            continue
+        off = wrap_radians(angle - track.directions)  # where the fence is, seen from the drone
+        is_beside = np.abs(np.abs(off) - math.pi / 2) < math.radians(20)
+        near = is_beside & (fence_distance(track.points, colour) < 5.5)
+        if not near.any():
+            continue
+        for first, last in _runs(near.tolist()):
+            if (last - first) * SPACING >= 8.0:
+                middle = (first + last) // 2
+                side = _side(float(off[middle]))
+                yield Event("along", track.metres(middle), side=side, metres=(last - first) * SPACING, colour=colour)
+
+
+def _toward(track: Track) -> Iterator[Event]:
+    """What the last straight part of the way, or all of it, is aimed at."""
+    begin = max((bend.last for bend in track.bends), default=0)
+    last = len(track.points) - 1
+    if (last - begin) * SPACING < 5.0 or not track.is_straight(begin, last):
+        return
+    for mark, centre in enumerate(track.centres.tolist()):
+        off_x, off_y = centre[0] - track.points[begin, 0], centre[1] - track.points[begin, 1]
+        line = track.points[last] - track.points[begin]
+        aside = abs(wrap_radians(math.atan2(off_y, off_x) - math.atan2(line[1], line[0])))
+        far = math.hypot(off_x, off_y)
+        if aside < math.radians(7) and track.beside[mark].end_distance < far - 4.0:
+            share = track.beside[mark].end_distance / far
+            yield Event("toward", track.metres(begin), (mark,), metres=share)
+
+
+def way_of(track: Track) -> list[Event]:
+    """What can be told about the way, in the order it happens."""
+    turn = _first_turn(track)
+    rounds = list(_rounds(track))
+    curved = {event.marks[0] for event in rounds}
+    found: list[Event] = [] if turn is None else [turn]
+    found += _leave(track, turn)
+    found += rounds
+    found += [event for event in _passes(track) if event.marks[0] not in curved]
+    found += _free_bends(track, rounds)
+    found += [*_water(track), *_shore(track), *_betweens(track), *_along(track), *_toward(track)]
+    found.sort(key=lambda event: event.at)
+    return found

@@ -1,0 +1,109 @@
+"""Narrated segments for training: flights of the generator and LANI-like tours, told by what happens along them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import (
+    FIELDS_PER_JOB,
+    NOISE,
+    SEGMENTS_PER_PARAGRAPH,
+    FieldPlan,
+    GeneratorSettings,
+    make_paragraph,
+    make_settings,
+    run_jobs,
+    sample_paragraph,
+)
+from pvn.corpus.narrator.telling import Narration, narrate
+from pvn.corpus.narrator.wordings import narrator_lexicon
+from pvn.corpus.segments import Segment
+from pvn.world.routes import sample_tour
+from pvn.world.task import Demonstration
+
+FlightKind = Literal["generator", "tours", "mixed"]
+FIRST_ENVIRONMENT = 2_000_000
+"""Fields are numbered from here, so that they are never those of a generated corpus."""
+TOUR_SHARE = 0.3
+"""Share of the fields, if kinds are mixed, whose flights are tours."""
+_FLIGHTS = 5
+"""Flights of the generator in a field."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A field and whether a tour is flown in it."""
+
+    environment: int
+    is_tour: bool
+
+
+def _flights(settings: GeneratorSettings, plan: _Plan) -> list[Demonstration]:
+    if plan.is_tour:
+        seed = np.random.default_rng((settings.seed, plan.environment)).integers(2**40)
+        return sample_tour(int(seed))
+    segments = make_paragraph(settings, FieldPlan(plan.environment, (True,) * _FLIGHTS))
+    return [segment.demonstration for segment in segments]
+
+
+def sample_flights(seed: int, is_tour: bool) -> list[Demonstration]:
+    """The flights of one random field: five of the generator's, or the legs of a tour."""
+    return sample_tour(seed) if is_tour else [segment.demonstration for segment in sample_paragraph(seed)]
+
+
+def _segment(environment: int, place: int, flight: Demonstration, narration: Narration) -> Segment:
+    told = Demonstration(replace(flight.task, instruction=narration.text), flight.path)
+    return Segment(environment, place, told, source="narrated", author=f"narrator, {narration.voice}")
+
+
+def _narrate_fields(settings: GeneratorSettings, plans: list[_Plan]) -> list[Segment]:
+    segments = []
+    for plan in plans:
+        generator = np.random.default_rng((settings.seed, plan.environment, 1))
+        for place, flight in enumerate(_flights(settings, plan)):
+            task = flight.task
+            narration = narrate(task.layout, task.start, flight.path, narrator_lexicon(), generator, settings.noise)
+            if narration is not None:
+                segments.append(_segment(plan.environment, place, flight, narration))
+    return segments
+
+
+def make_narrated(
+    count: int,
+    *,
+    seed: int = 0,
+    kind: FlightKind = "mixed",
+    noise: float = NOISE,
+    num_processes: int = 1,
+    watch: Callable[[int], None] = lambda count: None,
+) -> tuple[Segment, ...]:
+    """`count` narrated segments for training; the same arguments give the same, however many processes make them.
+
+    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or both. watch(count) is called
+    periodically with the number of segments made so far.
+    """
+    if count < 0:
+        raise ValueError(f"count: got {count}, expected 0 or more segments")
+    if kind not in get_args(FlightKind):
+        raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(get_args(FlightKind))}")
+    settings = make_settings(bundled_banks(), seed, noise, is_all_unseen=False)
+    tour_share = {"generator": 0.0, "tours": 1.0, "mixed": TOUR_SHARE}[kind]
+    made: list[Segment] = []
+    first = FIRST_ENVIRONMENT
+    while len(made) < count:  # some flights cannot be told, so a second round may be needed
+        # A few fields more than needed on average, so that one round mostly suffices.
+        num_fields = int((count - len(made)) / (0.9 * SEGMENTS_PER_PARAGRAPH)) + 2
+        is_tour = np.random.default_rng((seed, 3, first)).random(num_fields) < tour_share
+        plans = [_Plan(first + place, bool(tour)) for place, tour in enumerate(is_tour)]
+        first += num_fields
+        jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
+        for segments in run_jobs(functools.partial(_narrate_fields, settings), jobs, num_processes):
+            made += segments
+            watch(min(len(made), count))
+    return tuple(made[:count])

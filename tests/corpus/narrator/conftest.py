@@ -1,0 +1,46 @@
+"""Hand-made flights to be told."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pvn.corpus.narrator.telling import narrate
+from pvn.corpus.narrator.wordings import narrator_lexicon
+from pvn.world.layout import Landmark, Layout
+
+
+@dataclass(frozen=True)
+class Flight:
+    layout: Layout
+    start: tuple[float, float, float]
+    path: np.ndarray
+
+    def tell(self, count):
+        """Different tellings, without slips."""
+        generator = np.random.default_rng(0)
+        told = [narrate(self.layout, self.start, self.path, narrator_lexicon(), generator, 0.0) for _ in range(count)]
+        return [one for one in told if one is not None]
+
+    def mirrored(self):
+        """The same flight in a field reflected north to south."""
+        marks = tuple(
+            Landmark(mark.name, mark.x, 50 - mark.y, mark.radius, -mark.yaw) for mark in self.layout.landmarks
+        )
+        x, y, yaw = self.start
+        return Flight(Layout(marks, self.layout.lake[:, ::-1]), (x, 50 - y, -yaw), self.path * (1, -1) + (0, 50))
+
+
+@pytest.fixture
+def fly():
+    """A flight along points from a heading (by default the first direction) past landmarks {name: (x, y)}."""
+
+    def made(points, marks, yaw=None, lake=None):
+        points = np.array(points, float)
+        ahead = points[1] - points[0]
+        yaw = float(np.arctan2(ahead[1], ahead[0])) if yaw is None else yaw
+        things = tuple(Landmark(name, float(x), float(y), 4.0) for name, (x, y) in marks.items())
+        lake = np.zeros((100, 100), bool) if lake is None else lake
+        return Flight(Layout(things, lake), (*points[0].tolist(), yaw), points)
+
+    return made

@@ -1,0 +1,37 @@
+"""Narrated segments for training."""
+
+import numpy as np
+import pytest
+
+from pvn.corpus.narrator.making import FIRST_ENVIRONMENT, make_narrated
+from pvn.corpus.segments import Corpus
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_segments_in_one_process_or_two(are_same):
+    seen = []
+    alone = make_narrated(45, seed=3, watch=seen.append)
+    assert are_same(alone, make_narrated(45, seed=3, num_processes=2))
+    assert not are_same(alone, make_narrated(45, seed=4))
+    assert seen == sorted(seen) and seen[-1] == 45
+
+
+@pytest.mark.long
+def test_narrated_fields_do_not_clash_with_a_generated_corpus(meadow):
+    narrated = make_narrated(30, seed=0)
+    assert len(narrated) == 30 and min(segment.environment for segment in narrated) >= FIRST_ENVIRONMENT
+    Corpus("both", {**meadow.splits, "train": (*meadow["train"], *narrated)})  # raises if an id occurs twice
+
+
+@pytest.mark.long
+def test_tours_and_generated_flights_can_be_asked_for_alone():
+    tours, flown = make_narrated(12, kind="tours"), make_narrated(12, kind="generator")
+    # A tour has a point every two metres, a generated flight many more.
+    gaps = [np.median(np.hypot(*np.diff(segment.demonstration.path, axis=0).T)) for segment in tours]
+    assert min(gaps) > 1.0
+    assert max(np.median(np.hypot(*np.diff(s.demonstration.path, axis=0).T)) for s in flown) < 1.0
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ValueError, match="kind: got 'routes', expected one of generator, tours, mixed"):
+        make_narrated(1, kind="routes")
