@@ -59,8 +59,8 @@ class CorpusMake:
             raise ValueError(f"narrated: got {self.narrated}, expected 0 or more segments")
         if self.narrated and self.only not in (None, "train"):
             raise ValueError(
-                f"narrated: got {self.narrated} with --only {self.only}, expected them in a training split; leave one of "
-                "the two out"
+                f"narrated: got {self.narrated} with --only {self.only}, expected them in a training split; leave one "
+                "of the two out"
             )
         banks = read_banks([path for group in self.bank for path in group])
         only = SPLITS if self.only is None else (self.only,)

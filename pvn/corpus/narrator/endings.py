@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pvn.corpus.meadow.guide_lines import FENCES
 from pvn.corpus.narrator.events import Event, fence_distance
 from pvn.corpus.narrator.track import SPACING, Beside, Track
 from pvn.geometry import wrap_radians
+from pvn.world.layout import FENCES
 
 _AHEAD = math.radians(30)
 _ABEAM = (math.radians(68), math.radians(112))

@@ -9,10 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from pvn.corpus.meadow.guide_lines import FENCES
 from pvn.corpus.narrator.track import SPACING, Track, gaps_crossed, shore_sides
 from pvn.geometry import Points, wrap_radians
-from pvn.world.layout import FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE
 
 Kind = Literal[
     "turn", "leave", "bend", "straight", "pass", "both", "round", "between", "water", "shore", "along", "toward",
