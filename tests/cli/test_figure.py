@@ -91,7 +91,7 @@ def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(training_folde
         ("gallery --count 0", "count: got 0"),
         ("gallery --seed -1", "seed: got -1"),
         ("gallery go --agent oracle", "agent: got oracle, which reads no instructions"),
-        ("gallery ' ...'", "instruction: got ' ...', which has no words"),
+        ("gallery ' ...'", "instruction: got '...', which has no words"),
     ],
 )
 def test_what_is_wrong_is_said_before_flying(command, message, corpus_folder, training_folder, refused):
