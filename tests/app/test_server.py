@@ -52,6 +52,7 @@ def test_the_menus_show_who_flies_what_and_are_disabled_during_a_flight(page, fi
         assert page._pilot.disabled == page._segment.disabled == (state == "flying")
 
 
+@pytest.mark.long
 def test_a_demonstration_and_its_goal_are_shown_only_where_there_is_one(page, field):
     setup = segment_setup(field, 0)
     lines = page.field_view._lines

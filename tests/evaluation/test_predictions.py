@@ -26,6 +26,7 @@ def flown(paragraph):
         return segments, fly_with_predictions(segments, load_pilot("pvn"))
 
 
+@pytest.mark.long
 def test_paths_come_to_the_map_evenly_whatever_their_steps():
     hurried, idle = np.array([[5.0, 5.0], [5.0, 15.0]]), np.array([[5.0, 5.0], [5.0, 5.0], [5.0, 6.0], [5.0, 15.0]])
     origin = torch.tensor([[5.0, 5.0, np.pi / 2]]).repeat(2, 1)
@@ -69,6 +70,7 @@ def test_predictions_are_evaluated_written_and_drawn(flown, tmp_path, capsys):
         evaluate_predictions(predictions, segments[:1], GRID)
 
 
+@pytest.mark.long
 def test_a_perfect_prediction_has_no_epsilon_and_covers_every_goal(flown):
     segments, predictions = flown
     paths = [segment.demonstration.path for segment in segments]

@@ -40,6 +40,7 @@ def test_stage_2_learns_to_fly_and_an_interrupted_run_resumes_to_the_bit(meadow,
     assert all(torch.equal(*pair) for pair in zip(pilot.parameters(), again.parameters(), strict=True))
 
 
+@pytest.mark.long
 def test_without_iterations_stage_2_learns_from_oracle_flights_alone(segments, tmp_path):
     config = Stage2Config(pretrain_flights=4, pretrain_epochs=1, num_iterations=0)
     pilot, seen = fresh_pilot(), []
