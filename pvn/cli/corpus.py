@@ -21,7 +21,7 @@ class CorpusMake:
     """Folder for the corpus; it must not exist."""
     size: int = 27_965
     """Generated segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072
-    test. To these come 7,000 train and 300 dev segments with natural instructions, fewer in proportion for a smaller
+    test. Natural instructions are added: 7,000 train and 300 dev segments, or fewer in proportion to a smaller
     size."""
     seed: int = 0
     """The same seed gives the same corpus."""
@@ -29,7 +29,7 @@ class CorpusMake:
     """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated. Natural
     instructions are then left out."""
     without: LeftOut = ()
-    """Leave out: natural, the instructions that people wrote. Then the corpus has the size given, as the paper's."""
+    """What to leave out: natural, the instructions that people wrote. The corpus then has exactly the size given."""
     narrated: int = 0
     """Add this many training segments whose flights the narrator tells (docs/narrator.md)."""
     only: Split | None = None

@@ -42,7 +42,7 @@ class Evaluate:
     """Fly only segments whose instructions come from here: phrases of a bank, people who wrote them for the flight,
     the narrator, or LANI; by default all. The paper's table is about phrases."""
     limit: int | None = None
-    """Fly only this many segments, counted from the first; with --paragraphs, and the rest of the last's paragraph."""
+    """Fly only this many segments, counted from the first; with --paragraphs, to the end of a paragraph."""
     paragraphs: bool = False
     """Also fly whole paragraphs, each instruction from where the last flight ended and with the map kept."""
     altitude: float | None = None

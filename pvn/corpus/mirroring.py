@@ -1,7 +1,7 @@
 """Mirrored segments: the field, the flight and the words, with east for west, left for right and red fence for yellow.
 
-A mirrored segment is as true as the one it is made from, and says something else: twice as much to learn from. Words
-whose meaning is in doubt ("go right past the barrel": to the right, or close by?) are left alone by mirroring nothing.
+A mirrored segment is as true as the one it is made from, and says something else: twice as much to learn from. A
+segment with a word whose meaning is in doubt is not mirrored ("go right past the barrel": to the right, or close by?).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPPOSITE = {
     "leftmost": "rightmost", "clockwise": "counterclockwise", "ccw": "cw", "port": "starboard",
 }  # fmt: skip
 OPPOSITE |= {right: left for left, right in OPPOSITE.items()} | {"anticlockwise": "clockwise"}
-FENCES = {"red": "yellow", "yellow": "red"}
+OPPOSITE_FENCES = {"red": "yellow", "yellow": "red"}
 """The fences in the east and in the west."""
 FENCE_WORDS = frozenset("fence fences fencing wall walls border boundary barrier railing edge side".split())
 COLOURS = frozenset("red yellow blue white".split())
@@ -77,12 +77,12 @@ def _opposite(words: list[str], place: int, has_pause: bool) -> str | None:
         return _right(before, "" if has_pause else after)
     if word == "left" and before in LEAVING:
         return None
-    if word in FENCES or word in COLOURS:
+    if word in COLOURS:
         # "the red and the blue fence", "the red one"
         is_listed = after in ("and", "or", "n") and bool(FENCE_WORDS & set(words[place + 2 : place + 5]))
         if is_listed or (after == "one" and bool(FENCE_WORDS & set(words))):
             return None
-        return FENCES.get(word, word) if after in FENCE_WORDS else word
+        return OPPOSITE_FENCES.get(word, word) if after in FENCE_WORDS else word
     return OPPOSITE.get(word, word)
 
 
@@ -119,7 +119,7 @@ def mirror_layout(layout: Layout) -> Layout:
 
 
 def _mirror_annotation(annotation: Annotation) -> Annotation:
-    swapped = {"left": "right", "right": "left", **FENCES}
+    swapped = {"left": "right", "right": "left", **OPPOSITE_FENCES}
     manoeuvres = (" ".join(swapped.get(word, word) for word in text.split()) for text in annotation.manoeuvres)
     return replace(annotation, manoeuvres=tuple(manoeuvres))
 

@@ -18,8 +18,8 @@ from pvn.world.layout import Landmark
 
 AMOUNTS: Mapping[str, float] = {"quarter": 90.0, "half": 180.0, "full": 360.0}
 """Degrees that a manoeuvre's circle should sweep."""
-SLACK = 60.0
-"""A circle is flown if it sweeps no more than this many degrees less than it should: 300 of a full one."""
+FLOWN_SHARE = 5 / 6
+"""A circle is flown if it sweeps at least this share of what it should: 300 degrees of a full one, 75 of a quarter."""
 NEAR = 2.5
 """Only what is flown within this many clearance radii of the landmark counts."""
 
@@ -43,7 +43,7 @@ class CircledFlights:
     median_swept: float
     """Degrees, in the right direction."""
     flown: float
-    """Percent that swept what they should, with the slack, whatever their end."""
+    """Percent that swept at least five sixths of what they should, whatever their end."""
     flown_and_reached: float
     """Percent that did so and stopped within 5 m of the goal."""
 
@@ -86,7 +86,7 @@ def measure_circles(
         if amount not in swept:
             continue
         angles, successes = np.array(swept[amount]).T
-        is_flown = angles > wanted - SLACK
+        is_flown = angles >= FLOWN_SHARE * wanted
         found[amount] = CircledFlights(
             flights=len(angles),
             median_swept=float(np.median(angles)),

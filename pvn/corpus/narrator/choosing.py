@@ -28,10 +28,11 @@ _WAY_WEIGHTS = {
 }
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
 _NUM_OPTIONAL = {"short": (0, 1), "middling": (1, 3), "long": (3, 4)}
+"""By length: fewest and most events told that the end does not need."""
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.6, 0.4, 0.0), "long": (0.25, 0.5, 0.25)}
-
-
+"""By length: shares of texts with no, one and two things told that are around the end."""
 _WATER_SHARE = {"short": 0.6, "middling": 0.85, "long": 0.95}
+"""By length: share of texts that tell water which is crossed."""
 
 
 @dataclass(frozen=True)

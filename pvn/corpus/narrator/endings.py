@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pvn.corpus.narrator.events import Event, fence_distance
+from pvn.corpus.narrator.events import Event, fence_distance, side_of
 from pvn.corpus.narrator.track import SPACING, Beside, Track
 from pvn.geometry import wrap_radians
 from pvn.world.layout import FENCES
@@ -14,10 +14,6 @@ _AHEAD = math.radians(30)
 _ABEAM = (math.radians(68), math.radians(112))
 _MAX_SHORT = 14.0
 _MAX_LEVEL = 13.0
-
-
-def _side(angle: float) -> int:
-    return 1 if angle > 0 else -1
 
 
 def _is_aimed(track: Track, beside: Beside) -> bool:
@@ -37,13 +33,13 @@ def _at_marks(track: Track) -> Iterator[Event]:
             yield Event("end short", length, (mark,), metres=edge)
         if _ABEAM[0] < size < _ABEAM[1]:
             if distance < 1.4 * radius:
-                yield Event("end beside", length, (mark,), _side(bearing), "close", distance)
+                yield Event("end beside", length, (mark,), side_of(bearing), "close", distance)
             elif distance < _MAX_LEVEL:
-                yield Event("end level", length, (mark,), _side(bearing), "off", distance)
+                yield Event("end level", length, (mark,), side_of(bearing), "off", distance)
         is_passed = 1.0 < beside.nearest_at * SPACING and beside.nearest < 1.45 * radius
         since = (len(track.points) - 1 - beside.nearest_at) * SPACING
         if is_passed and size > _ABEAM[1] and distance < radius + 5.5 and since < 8.0:
-            yield Event("end past", length, (mark,), _side(beside.bearing_there), metres=since)
+            yield Event("end past", length, (mark,), side_of(beside.bearing_there), metres=since)
 
 
 def _halfway(track: Track) -> Iterator[Event]:
@@ -83,7 +79,7 @@ def _fences(track: Track) -> Iterator[Event]:
         if abs(off) < math.radians(50) and distance < 3.6:
             yield Event("end fence", track.length, metres=distance, colour=colour)
         elif math.radians(65) < abs(off) < math.radians(115) and distance < 5.0:
-            yield Event("with fence", track.length, side=_side(off), metres=distance, colour=colour)
+            yield Event("with fence", track.length, side=side_of(off), metres=distance, colour=colour)
         elif abs(off) < math.radians(35) and distance < 9.0:
             yield Event("with fence", track.length, metres=distance, colour=colour)
 
@@ -95,9 +91,9 @@ def _around(track: Track) -> Iterator[Event]:
         if size < 14 and distance < 22:
             yield Event("with ahead", track.length, (mark,), metres=distance)
         elif 22 < size < 60 and distance < 18:
-            yield Event("with ahead", track.length, (mark,), _side(beside.end_bearing), metres=distance)
+            yield Event("with ahead", track.length, (mark,), side_of(beside.end_bearing), metres=distance)
         elif 68 < size < 112 and distance < 15:
-            yield Event("with aside", track.length, (mark,), _side(beside.end_bearing), metres=distance)
+            yield Event("with aside", track.length, (mark,), side_of(beside.end_bearing), metres=distance)
         elif size > 150 and distance < 14:
             yield Event("with behind", track.length, (mark,), metres=distance)
 

@@ -14,11 +14,11 @@ from pvn.geometry import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 Kind = Literal[
-    "turn", "leave", "bend", "straight", "pass", "both", "round", "between", "water", "shore", "along", "toward",
+    "turn", "leave", "bend", "pass", "both", "round", "between", "water", "shore", "along", "toward",
     "end front", "end short", "end half", "end beside", "end level", "end past", "end between", "end fence",
     "end forward", "with ahead", "with aside", "with behind", "with fence", "with water",
 ]  # fmt: skip
-"""On the way: turn (first turn), leave (away from what is in view), bend (free of any landmark), straight, pass, both
+"""On the way: turn (first turn), leave (away from what is in view), bend (free of any landmark), pass, both
 (two passed on one side), round (a landmark curved round), between, water (crossed), shore and along (a fence) followed,
 toward. Ends: "end ..." say where to stop; "with ..." only add what is around there."""
 
@@ -42,16 +42,13 @@ class Event:
     """Of a fence."""
 
 
-def _degrees(angle: float) -> float:
-    return math.degrees(angle)
-
-
-def _side(angle: float) -> int:
+def side_of(angle: float) -> int:
+    """1 for an angle to the left, -1 for one to the right."""
     return 1 if angle > 0 else -1
 
 
 def _first_turn(track: Track) -> Event | None:
-    size, side = abs(_degrees(track.first_turn)), _side(track.first_turn)
+    size, side = abs(math.degrees(track.first_turn)), side_of(track.first_turn)
     if size < 18:
         return None
     for amount, most in (("slight", 36), ("some", 66), ("quarter", 112), ("much", 152), ("about", 181)):
@@ -79,12 +76,12 @@ def _passes(track: Track) -> Iterator[Event]:
         if not math.radians(55) < abs(beside.bearing_there) < math.radians(125):
             continue
         amount = "close" if beside.nearest < 1.2 * radius else "by" if beside.nearest < radius + 3.0 else "off"
-        yield Event("pass", track.metres(at), (mark,), _side(beside.bearing_there), amount, beside.nearest)
+        yield Event("pass", track.metres(at), (mark,), side_of(beside.bearing_there), amount, beside.nearest)
 
 
 def _rounds(track: Track) -> Iterator[Event]:
     for mark, beside in enumerate(track.beside):
-        swept, turned = _degrees(beside.swept), _degrees(beside.turned)
+        swept, turned = math.degrees(beside.swept), math.degrees(beside.turned)
         if beside.curve_last - beside.curve_first < 8 or swept * turned <= 0:
             continue
         size, bent = abs(swept), abs(turned)
@@ -102,20 +99,20 @@ def _rounds(track: Track) -> Iterator[Event]:
         if amount:
             at = track.metres((beside.curve_first + beside.curve_last) // 2)
             metres = track.metres(beside.curve_last) - at
-            yield Event("round", at, (mark,), _side(swept), amount, metres)
+            yield Event("round", at, (mark,), side_of(swept), amount, metres)
 
 
 def _free_bends(track: Track, rounds: list[Event]) -> Iterator[Event]:
     for bend in track.bends:
         first, last = track.metres(bend.first), track.metres(bend.last)
         middle = (first + last) / 2
-        if any(abs(middle - event.at) < event.metres + 2.0 and event.side == _side(bend.turned) for event in rounds):
+        if any(abs(middle - event.at) < event.metres + 2.0 and event.side == side_of(bend.turned) for event in rounds):
             continue
-        size = abs(_degrees(bend.turned))
+        size = abs(math.degrees(bend.turned))
         is_sharp = size > 60 and last - first < 7.0
         amount = "back" if 150 < size < 215 else "sharp" if is_sharp and size < 150 else "some" if size < 150 else ""
         if amount:
-            yield Event("bend", middle, side=_side(bend.turned), amount=amount, metres=last - first)
+            yield Event("bend", middle, side=side_of(bend.turned), amount=amount, metres=last - first)
 
 
 def _runs(is_true: list[bool]) -> Iterator[tuple[int, int]]:
@@ -175,7 +172,7 @@ def _along(track: Track) -> Iterator[Event]:
         for first, last in _runs(near.tolist()):
             if (last - first) * SPACING >= 8.0:
                 middle = (first + last) // 2
-                side = _side(float(off[middle]))
+                side = side_of(float(off[middle]))
                 yield Event("along", track.metres(middle), side=side, metres=(last - first) * SPACING, colour=colour)
 
 
