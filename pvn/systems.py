@@ -210,8 +210,8 @@ _ROWS = (
         paper={"dev": PaperRow(41.09, 8.6, 6.12)},
     ),
     System(
-        # Beyond the paper: an instruction encoder with slots, the way in ordered parts, and maps that know what was
-        # never seen.
+        # Beyond the paper: an instruction encoder with slots, cells that attend to words, the way in ordered parts,
+        # maps that know what was never seen, and a cheaper image encoder.
         name="pvn-plus",
         agent_class=_pvn,
         training="two stages",
@@ -221,8 +221,10 @@ _ROWS = (
             "sizes.embedding_size": 192,
             "sizes.word_dropout": 0.1,
             "sizes.grounding_channels": 8,
+            "sizes.attention_channels": 32,
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
+            "sizes.has_quick_encoder": True,
         },
     ),
 )

@@ -19,6 +19,7 @@ from pvn.cli.options import Device, Preset, TrainedName
 from pvn.systems import AGENT_FILE, SYSTEMS
 
 if TYPE_CHECKING:
+    from pvn.corpus.segments import Corpus
     from pvn.learning.imitation import ImitationRecipe
     from pvn.learning.training import Recipe
 
@@ -50,8 +51,8 @@ class RecipeOptions:
 class Train(RecipeOptions):
     """Train an agent on a corpus. Every field of its recipe can be overridden: --stage1.num-epochs 8."""
 
-    corpus: Path
-    """Folder of the corpus."""
+    corpus: Path | None = None
+    """Folder of the corpus; by default it is made as the recipe's text options say, in the folder corpus of the run."""
     out: Path
     """Folder for checkpoints, logs and the agent."""
     stage: Literal["1", "2", "all"] = "all"
@@ -66,10 +67,10 @@ class Train(RecipeOptions):
     def run(self, recipe: AnyRecipe | None = None) -> None:
         """Train by a recipe, by default the preset's, and print where the agent is."""
         from pvn.cli.progress import training_bars
-        from pvn.corpus.store import read_corpus
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
-        from pvn.learning.presets import train_system
+        from pvn.learning.optimisation import stage_progress
+        from pvn.learning.presets import make_own_corpus, train_system
 
         parallel.join_others(self.device)
         recipe = recipe or self.recipe()
@@ -77,9 +78,7 @@ class Train(RecipeOptions):
         begun = self._describe(recipe)
         self._check_overrides(begun["overrides"])
         self._check_resumable(begun)
-        corpus = read_corpus(self.corpus, ("train", "dev"))
-        if "train" not in corpus.splits:
-            raise ValueError(f"{self.corpus}: has no training split, expected one; make the corpus without --only")
+        corpus = self._given_corpus()
         self.out.mkdir(parents=True, exist_ok=True)
         if parallel.rank() == 0:
             write_json(self.out / RUN, begun)
@@ -88,6 +87,7 @@ class Train(RecipeOptions):
             write_tensors(self.out / name, read_tensors(self.stage1_from / name))
         try:
             with training_bars(self.out / "logs", is_shown=parallel.rank() == 0) as watch:
+                corpus = corpus or make_own_corpus(recipe, self.out, stage_progress(watch, "corpus"))
                 train_system(
                     corpus, SYSTEMS[self.agent], recipe, self.out, stage=self._stage, device=self.device,
                     is_resumed=self.resume, watch=watch,
@@ -103,6 +103,16 @@ class Train(RecipeOptions):
             raise
         if parallel.rank() == 0 and (self.out / AGENT_FILE).exists():
             print(f"agent: {self.out / AGENT_FILE}")
+
+    def _given_corpus(self) -> Corpus | None:
+        from pvn.corpus.store import read_corpus
+
+        if self.corpus is None:
+            return None
+        corpus = read_corpus(self.corpus, ("train", "dev"))
+        if "train" not in corpus.splits:
+            raise ValueError(f"{self.corpus}: has no training split, expected one; make the corpus without --only")
+        return corpus
 
     @property
     def _stage(self) -> Literal["1", "2", "all"]:
@@ -122,7 +132,7 @@ class Train(RecipeOptions):
         content = {
             "agent": self.agent,
             "preset": self.preset,
-            "corpus": identity(self.corpus),
+            "corpus": None if self.corpus is None else identity(self.corpus),
             "recipe": asdict(recipe),
             "overrides": _differences(asdict(self.recipe()), asdict(recipe)),
         }
@@ -180,6 +190,12 @@ class Train(RecipeOptions):
             raise ValueError(
                 f"stage1_from: got {self.stage1_from} for {self.agent}, expected it only for {', '.join(same_stage1)}, "
                 "whose first stage is the same; leave it out"
+            )
+        if self.corpus is None and system.training == "imitation":
+            raise ValueError(f"corpus: got none for {self.agent}, expected one; make it with `pvn corpus make`")
+        if self.corpus is None and parallel.num_processes() > 1:
+            raise ValueError(
+                "corpus: got none in several processes, expected one that they share; make it with `pvn corpus make`"
             )
         if self.stage1_from is not None and self.stage == "1":
             raise ValueError("stage: got 1 with --stage1-from, which takes it from elsewhere; leave one of them out")

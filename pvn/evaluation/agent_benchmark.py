@@ -88,7 +88,7 @@ def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
         "mapping_step": lambda: agent.act(observation, memory),
         "encoder": lambda: model.resnet(observation.image),
         "encoder_and_projection": lambda: model.update_map(frames, memory.semantic),
-        "grounding_and_lingunet": lambda: model.predict(seen, memory.embedding),
+        "grounding_and_lingunet": lambda: model.predict(seen, memory.instructions),
         "stage_2": lambda: agent.execution(around),
         "reading_the_instruction": lambda: agent.begin([task], simulator.device),
         "picture": lambda: simulator.render(observation.pose_world, simulator.field_index),
@@ -151,10 +151,10 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     homography[:, :2] /= STRIDE
     empty = model.begin(limits.flights)
     # In the layout that the training step uses; another one would be compiled again.
-    joined, size = model.config.grounding_channels + CHANNELS, model.config.grid.size
+    joined, size = model.lingunet.num_in, model.config.grid.size
     maps = torch.randn((limits.predictions, size, size, joined), device=to).permute(0, 3, 1, 2).requires_grad_()
     with precision(to):
-        embedding = model.instruction(batch.tokens)[batch.frames.flight].detach().requires_grad_()
+        embedding = model.instruction(batch.tokens).embedding[batch.frames.flight].detach().requires_grad_()
 
     def project() -> Tensor:
         return accumulate(

@@ -21,14 +21,16 @@ from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
-from pvn.world.task import HORIZON, Demonstration, distinct_layouts
+from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS, Layout
+from pvn.world.task import HORIZON, Demonstration
 
 if TYPE_CHECKING:
     from pvn.simulator.simulator import Simulator
 
 PATH_SPACING = 0.75
 """Largest distance between the points of a path from which its distribution is made, metres."""
+TOKENS_MULTIPLE = 8
+"""Sentences are padded to a multiple of this many words: a GPU's matrix units are slow at other sizes."""
 MIN_VISIBLE_PIXELS = 6
 """A landmark is visible in a picture if it has at least this many pixels."""
 
@@ -80,14 +82,14 @@ class Demonstrations:
         return int(self.first_frame.diff().max())
 
 
-def _landmarks(simulator: Simulator) -> tuple[Tensor, Tensor]:
-    place = torch.zeros((len(simulator.layouts), MAX_LANDMARKS, 2))
-    kind = torch.full((len(simulator.layouts), MAX_LANDMARKS), -1)
-    for row, layout in enumerate(simulator.layouts):
-        for column, mark in enumerate(layout.landmarks):
-            place[row, column] = torch.tensor([mark.x, mark.y])
-            kind[row, column] = LANDMARK_CLASSES[mark.name].index
-    return place, kind
+def _landmarks(layouts: Sequence[Layout]) -> tuple[Tensor, Tensor]:
+    """Places (F, 32, 2), field frame, and classes (F, 32) of the landmarks in F fields; -1 where there is none."""
+    place, kind = np.zeros((len(layouts), MAX_LANDMARKS, 2), np.float32), np.full((len(layouts), MAX_LANDMARKS), -1)
+    for row, layout in enumerate(layouts):
+        marks = layout.landmarks
+        place[row, : len(marks)] = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
+        kind[row, : len(marks)] = [LANDMARK_CLASSES[mark.name].index for mark in marks]
+    return torch.from_numpy(place), torch.from_numpy(kind)
 
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
@@ -111,21 +113,18 @@ def demonstrate(
 
     overhead_px: render the field from above instead, this many pixels wide, once at the start of each flight.
     """
-    from pvn.simulator.simulator import Simulator
-
     frame_every = frame_every if overhead_px is None else HORIZON
     tasks = [demonstration.task for demonstration in demonstrations]
     blind = simulator_for(tasks, device=device, config=replace(config, quality="none"))
     log = fly(blind, tasks, Oracle(demonstrations, simulator=config))
-    layouts, fields = distinct_layouts(tasks)
-    simulator = Simulator(layouts, 1, device=device, config=config)
+    simulator = blind.renderer(config)
     to = simulator.device
-    pose, field = _end_to_end(log, log.pose_world[:, :-1], frame_every), torch.tensor(fields, device=to)
+    pose = _end_to_end(log, log.pose_world[:, :-1], frame_every)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
     path, num_points = even_paths([demonstration.path for demonstration in demonstrations], PATH_SPACING)
-    place, kind = _landmarks(simulator)
+    place, kind = _landmarks(simulator.layouts)
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])
     return Demonstrations(
@@ -135,10 +134,10 @@ def demonstrate(
         is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
-        field=field,
+        field=blind.field_index,
         path_world=path.to(to),
         num_points=num_points.to(to),
-        tokens=pad_tokens(tokens).to(to),
+        tokens=pad_tokens(tokens, TOKENS_MULTIPLE).to(to),
         mentioned=torch.from_numpy(mentioned).to(to),
         landmark_place=place.to(to),
         landmark_class=kind.to(to),

@@ -14,11 +14,18 @@ from pvn.corpus.store import read_corpus
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.dagger import DaggerConfig
 from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRecipe, train_by_imitation
-from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress
+from pvn.learning.optimisation import (
+    OnProgress,
+    OnStageProgress,
+    ignore_progress,
+    ignore_stage_progress,
+    stage_progress,
+)
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
 from pvn.model.agent import LearnedAgent
+from pvn.simulator.compiling import num_cores
 from pvn.systems import DEFAULT_AGENT, System, find_system
 
 Preset = Literal["paper", "plus", "smoke"]
@@ -31,11 +38,13 @@ def paper() -> Recipe:
 
 
 def plus() -> Recipe:
-    """For a corpus of several times LANI's size, with natural instructions in it; as many steps as the paper preset."""
+    """Beyond the paper: five times LANI's segments, and natural and narrated instructions."""
     return Recipe(
         name="plus",
-        stage1=Stage1Config(num_epochs=8),
-        text=TrainingTextConfig(natural_repeats=4, mirrors_natural=True),
+        stage1=Stage1Config(num_epochs=6, word_steps=1000),
+        text=TrainingTextConfig(
+            size=5 * 27_965, has_natural=True, narrated=40_000, natural_repeats=3, mirrors_natural=True
+        ),
     )
 
 
@@ -123,8 +132,17 @@ def train_system(
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
 
 
+def make_own_corpus(recipe: Recipe | ImitationRecipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
+    """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
+    from pvn.learning.training_corpus import corpus_for
+
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"corpus: got none for preset {recipe.name}, expected one; make it with `pvn corpus make`")
+    return corpus_for(recipe.text, folder, num_cores(), lambda done, total: watch(done - 1, total, {}))
+
+
 def train(
-    corpus: Corpus | Path | str,
+    corpus: Corpus | Path | str | None,
     out: Path | str,
     *,
     agent: str = DEFAULT_AGENT,
@@ -137,12 +155,16 @@ def train(
 ) -> LearnedAgent:
     """Train an agent on a corpus, or on the one in a folder; checkpoints and agent.safetensors go to the folder `out`.
 
-    agent: any system with weights of its own: pvn, gsmn, chaplot, pvn-no-aux, ... changes: to the preset's recipe, by
-    dotted field name ({"stage1.num_epochs": 8}). is_resumed: continue from the last checkpoint in `out`. watch(stage,
-    step, num_steps, metrics): called periodically.
+    corpus: None to have it made as the recipe says, in the folder corpus of `out`. agent: any system with weights of
+    its own: pvn, gsmn, chaplot, pvn-no-aux, ... changes: to the preset's recipe, by dotted field name
+    ({"stage1.num_epochs": 8}). is_resumed: continue from the last checkpoint in `out`. watch(stage, step, num_steps,
+    metrics): called periodically.
     """
     system, folder = find_system(agent), Path(out)
     recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)
-    corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus, ("train", "dev"))
     folder.mkdir(parents=True, exist_ok=True)
+    if corpus is None:
+        corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
+    elif not isinstance(corpus, Corpus):
+        corpus = read_corpus(corpus, ("train", "dev"))
     return train_system(corpus, system, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)

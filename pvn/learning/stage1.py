@@ -112,7 +112,7 @@ def learn_words(
     for step in range(config.word_steps):
         flights = torch.randint(len(demonstrations), (64,), generator=generator).to(demonstrations.device)
         optimizer.param_groups[0]["lr"] = config.word_learning_rate * rate_share(step, config.word_steps)
-        mentioned = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]))
+        mentioned = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]).embedding)
         loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)

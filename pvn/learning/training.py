@@ -33,8 +33,14 @@ Stage = Literal["1", "2", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTextConfig:
-    """How often stage 1 reads what people wrote, relative to generated instructions."""
+    """Which instructions are learned from, and how often those that people wrote."""
 
+    size: int = 27_965
+    """If no corpus is given: size of the one that is made (`pvn corpus make`), of which training needs 71%."""
+    has_natural: bool = False
+    """If no corpus is given: whether natural instructions are added."""
+    narrated: int = 0
+    """If no corpus is given: how many narrated training segments are added."""
     natural_repeats: int = 1
     """Times that a segment with a natural instruction is flown in an epoch."""
     mirrors_natural: bool = False

@@ -107,7 +107,7 @@ class ChaplotModel(InstructedModel):
 
     def gate_channels(self, tokens: Tensor) -> Tensor:
         """Gates (B, 64), 0 to 1, of instructions of word ids (B, N)."""
-        return torch.sigmoid(self.gate(self.instruction(tokens)))
+        return torch.sigmoid(self.gate(self.instruction(tokens).embedding))
 
     def decide(self, state: Tensor, step: Tensor) -> Tensor:
         """Outputs (K, 3), as in Decision, of states (K, hidden) at steps (K,) int64."""

@@ -19,7 +19,7 @@ from pvn.geometry import Camera, MapGrid, pose_in_map
 from pvn.model.agent import AgentMaps, config_from_json
 from pvn.model.decision import Decision
 from pvn.model.execution import to_action
-from pvn.model.instruction import pad_tokens
+from pvn.model.instruction import EncodedInstructions, pad_tokens
 from pvn.model.mapping import (
     AuxiliaryHeads,
     Frames,
@@ -126,11 +126,11 @@ class GSMNModel(MappingModel):
         self.action = ActionNetwork(config)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels, config.goal_channels)
 
-    def decide(self, memory: SemanticMemory, pose_map: Tensor, embedding: Tensor) -> Decision:
+    def decide(self, memory: SemanticMemory, pose_map: Tensor, instructions: EncodedInstructions) -> Decision:
         """Decisions at poses (Q, 3), x, y, yaw, map frame, with Q memories and embeddings (Q, E)."""
-        maps = self.ground(memory, embedding)
+        maps = self.ground(memory, instructions)
         around = in_device_layout(to_drone_frame(maps.grounding_map.float(), pose_map, self.places, self.config.grid))
-        goal_map = self.goal(around, embedding)
+        goal_map = self.goal(around, instructions.embedding)
         output = self.action(torch.cat([goal_map.to(around.dtype), around], 1))
         return Decision(output.float(), maps, goal_map)
 
@@ -150,8 +150,8 @@ class GSMNMemory:
 
     origin: Tensor
     """Start poses (B, 3), x, y, yaw, field frame."""
-    embedding: Tensor
-    """Of the instructions (B, E)."""
+    instructions: EncodedInstructions
+    """The B instructions."""
     semantic: SemanticMemory
     decision: Decision | None
     """The last one; None before the first step."""
@@ -193,7 +193,7 @@ class GSMN:
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         return GSMNMemory(
             origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device),
-            embedding=self.model.encode(tokens),
+            instructions=self.model.encode(tokens),
             semantic=self.model.begin(len(tasks)),
             decision=None,
         )
@@ -204,7 +204,7 @@ class GSMN:
         frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
         semantic = self.model.update_map(frames, memory.semantic)
         pose_map = pose_in_map(observation.pose_world, memory.origin)
-        decision = self.model.decide(semantic, pose_map, memory.embedding)
+        decision = self.model.decide(semantic, pose_map, memory.instructions)
         action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
 

@@ -1,4 +1,4 @@
-"""Instruction encoders, from word ids to the sentence's embedding.
+"""Instruction encoders, from word ids to the sentence's embedding and its words' states.
 
 The paper's is a recurrent network, whose last state is the embedding. The other one reads the sentence in both
 directions, and each of several slots attends to the words that matter to it.
@@ -6,7 +6,9 @@ directions, and each of several slots attends to the words that matter to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +16,34 @@ from torch import Tensor, nn
 from pvn.corpus.vocabulary import PADDING, UNKNOWN
 
 
-def pad_tokens(sentences: Sequence[Sequence[int]]) -> Tensor:
-    """Word ids (B, N) of sentences, padded at their ends."""
-    longest = max(map(len, sentences))
+def pad_tokens(sentences: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
+    """Word ids (B, N) of sentences, padded at their ends; N is a multiple of `multiple`."""
+    longest = math.ceil(max(map(len, sentences)) / multiple) * multiple
     tokens = torch.full((len(sentences), longest), PADDING, dtype=torch.int64)
     for row, sentence in zip(tokens, sentences, strict=True):
         row[: len(sentence)] = torch.tensor(sentence)
     return tokens
+
+
+@dataclass(frozen=True)
+class EncodedInstructions:
+    """B instructions as the network reads them."""
+
+    embedding: Tensor
+    """(B, E): of the whole sentences."""
+    words: Tensor
+    """(B, N, D): states of the words."""
+    is_word: Tensor
+    """(B, N) bool: False for padding; at least one word of each sentence counts."""
+
+    def __getitem__(self, which: Tensor) -> EncodedInstructions:
+        """The instructions with these numbers (Q,)."""
+        return EncodedInstructions(self.embedding[which], self.words[which], self.is_word[which])
+
+
+def _is_word(tokens: Tensor) -> Tensor:
+    """Which word ids (B, N) are not padding; the first one counts in any case."""
+    return (tokens != PADDING) | (torch.arange(tokens.shape[1], device=tokens.device) == 0)
 
 
 class InstructionEncoder(nn.Module):
@@ -28,17 +51,19 @@ class InstructionEncoder(nn.Module):
 
     def __init__(self, num_words: int, word_size: int, embedding_size: int) -> None:
         super().__init__()
+        self.state_size = embedding_size
         self.words = nn.Embedding(num_words, word_size)
         self.lstm = nn.LSTM(word_size, embedding_size, batch_first=True)
         for name, parameter in self.lstm.named_parameters():
             nn.init.xavier_normal_(parameter) if "weight" in name else nn.init.zeros_(parameter)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, E) of word ids (B, N), padded at the end: the state after each sentence's last word."""
-        lengths = (tokens != PADDING).sum(1).clamp(min=1)
+    def forward(self, tokens: Tensor) -> EncodedInstructions:
+        """Word ids (B, N), padded at the end, encoded; the embedding is the state after the sentence's last word."""
+        is_word = _is_word(tokens)
         states, _ = self.lstm(self.words(tokens))
-        last = (torch.arange(tokens.shape[1], device=tokens.device) == lengths[:, None] - 1).to(states)
-        return torch.einsum("bn,bne->be", last, states)
+        place = torch.arange(tokens.shape[1], device=tokens.device)
+        last = (place == is_word.sum(1, keepdim=True) - 1).to(states)
+        return EncodedInstructions(torch.einsum("bn,bne->be", last, states), states, is_word)
 
 
 class SlotEncoder(nn.Module):
@@ -48,25 +73,25 @@ class SlotEncoder(nn.Module):
     """
 
     def __init__(
-        self, num_words: int, word_size: int, state_size: int, num_slots: int, slot_size: int, word_dropout: float
+        self, num_words: int, word_size: int, lstm_size: int, num_slots: int, slot_size: int, word_dropout: float
     ) -> None:
-        """state_size: of the recurrent networks, one in each direction; word_dropout: share of words not read."""
+        """lstm_size: of the recurrent networks, one in each direction; word_dropout: share of words not read."""
         super().__init__()
         self.word_dropout = word_dropout
+        self.state_size = 2 * lstm_size
         self.words = nn.Embedding(num_words, word_size)
-        self.forwards = nn.LSTM(word_size, state_size, batch_first=True)
-        self.backwards = nn.LSTM(word_size, state_size, batch_first=True)
-        self.attention = nn.Linear(2 * state_size, num_slots)
-        self.value = nn.Parameter(torch.empty(num_slots, 2 * state_size, slot_size))
+        self.forwards = nn.LSTM(word_size, lstm_size, batch_first=True)
+        self.backwards = nn.LSTM(word_size, lstm_size, batch_first=True)
+        self.attention = nn.Linear(self.state_size, num_slots)
+        self.value = nn.Parameter(torch.empty(num_slots, self.state_size, slot_size))
         for lstm in (self.forwards, self.backwards):
             for name, parameter in lstm.named_parameters():
                 nn.init.xavier_normal_(parameter) if "weight" in name else nn.init.zeros_(parameter)
-        nn.init.normal_(self.value, std=(2 * state_size) ** -0.5)
+        nn.init.normal_(self.value, std=self.state_size**-0.5)
 
-    def attend(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """How much each slot attends to each word (B, slots, N), and the words' states (B, N, 2 * state_size)."""
-        is_word = tokens != PADDING
-        is_word = is_word | (~is_word.any(1, keepdim=True) & (torch.arange(tokens.shape[1], device=tokens.device) == 0))
+    def read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """States of the words (B, N, D), and which of them count (B, N)."""
+        is_word = _is_word(tokens)
         if self.training and self.word_dropout > 0:
             is_missed = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
             tokens = torch.where(is_missed & is_word, UNKNOWN, tokens)
@@ -79,12 +104,16 @@ class SlotEncoder(nn.Module):
         def mirror(values: Tensor) -> Tensor:
             return values.gather(1, mirrored[..., None].expand(-1, -1, values.shape[-1]))
 
-        states = torch.cat([self.forwards(words)[0], mirror(self.backwards(mirror(words))[0])], -1)
-        scores = self.attention(states).masked_fill(~is_word[..., None], -torch.inf)
-        return scores.softmax(1).transpose(1, 2), states
+        return torch.cat([self.forwards(words)[0], mirror(self.backwards(mirror(words))[0])], -1), is_word
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, slots * slot_size) of word ids (B, N), padded at the end."""
-        weights, states = self.attend(tokens)
-        attended = weights @ states  # (B, slots, 2 * state_size)
-        return torch.einsum("bsi,sio->bso", attended, self.value.to(attended.dtype)).tanh().flatten(1)
+    def attend(self, states: Tensor, is_word: Tensor) -> Tensor:
+        """How much (B, slots, N) each slot attends to each word, from what `read` returns."""
+        scores = self.attention(states).masked_fill(~is_word[..., None], -torch.inf)
+        return scores.softmax(1).transpose(1, 2)  # type: ignore[no-any-return]
+
+    def forward(self, tokens: Tensor) -> EncodedInstructions:
+        """Word ids (B, N), padded at the end, encoded; the embedding has slots * slot_size numbers."""
+        states, is_word = self.read(tokens)
+        attended = self.attend(states, is_word) @ states  # (B, slots, D)
+        embedding = torch.einsum("bsi,sio->bso", attended, self.value.to(attended.dtype)).tanh().flatten(1)
+        return EncodedInstructions(embedding, states, is_word)

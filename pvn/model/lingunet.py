@@ -52,6 +52,7 @@ class LingUNet(nn.Module):
 
     def __init__(self, num_in: int, embedding_size: int, num_out: int = 2) -> None:
         super().__init__()
+        self.num_in = num_in
         self.downs = nn.ModuleList([_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)])
         self.filter_sizes = [FILTERED] * (LEVELS - 1) + [CHANNELS]
         self.kernels = nn.ModuleList([nn.Linear(embedding_size, size * CHANNELS) for size in self.filter_sizes])

@@ -11,10 +11,12 @@ from torch.nn import functional
 
 from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.model.accumulation import accumulate
-from pvn.model.instruction import InstructionEncoder, SlotEncoder
+from pvn.model.instruction import EncodedInstructions, InstructionEncoder, SlotEncoder
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.world.landmarks import LANDMARK_NAMES
 
+HEADS = 2
+"""Heads of the cells' attention to words."""
 MENTIONED_LOG_ODDS = -3.1
 """Log-odds that a class is mentioned: an instruction mentions 2.8 of the 63 classes."""
 
@@ -29,12 +31,21 @@ class MappingSizes:
     """Size of an instruction's embedding (authors' code)."""
     num_slots: int | None = None
     """Slots of the embedding, each attending to words of its own; None: the last state of one LSTM (paper)."""
-    state_size: int = 128
+    lstm_size: int = 128
     """With slots: size of the LSTMs that read the instruction in both directions."""
     word_dropout: float = 0.0
     """With slots: share of words that are not read in training."""
     grounding_channels: int = 3
-    """Channels of the grounding map (authors' code)."""
+    """Channels of the grounding map that are responses to filters made from the embedding (authors' code)."""
+    attention_channels: int = 0
+    """Further channels of the grounding map, in which each cell attends to the instruction's words; 0: none (paper)."""
+    has_quick_encoder: bool = False
+    """Whether the image encoder begins at half of the picture's size; if not, it is the paper's."""
+
+    @property
+    def grounded_channels(self) -> int:
+        """Channels of the grounding map."""
+        return self.grounding_channels + self.attention_channels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +151,38 @@ def ground(value: Tensor, kernel: Tensor) -> Tensor:
     """Responses (Q, S * S, N) of maps (Q, S * S, 32) to the words' filters (Q, N * 32), not yet normalised."""
     kernel = functional.normalize(torch.sigmoid(kernel), dim=-1).view(len(kernel), -1, CHANNELS)
     return functional.leaky_relu(value @ kernel.transpose(1, 2).to(value.dtype))
+
+
+class WordAttention(nn.Module):
+    """What the instruction says about each cell: cells attend to the words that match what was seen there."""
+
+    def __init__(self, state_size: int, num_channels: int) -> None:
+        """state_size: of a word's state; num_channels: of what the cells take from the words, a multiple of HEADS."""
+        super().__init__()
+        # The features that a word looks for, and its score for any cell.
+        self.key = nn.Linear(state_size, HEADS * (CHANNELS + 1))
+        self.value = nn.Linear(state_size, num_channels)
+
+    def forward(self, cells: Tensor, instructions: EncodedInstructions) -> Tensor:
+        """Values (Q, S * S, num_channels) that cells (Q, S * S, 32) take from the words of Q instructions.
+
+        The heads are side by side in matrices of HEADS * N columns: a map has so many cells that each pass over all
+        scores counts.
+        """
+
+        def by_head(value: Tensor) -> Tensor:  # (Q, HEADS, N, size)
+            return value.view(*value.shape[:2], HEADS, -1).transpose(1, 2)
+
+        key = by_head(self.key(instructions.words))
+        features, score = key[..., :CHANNELS], key[..., CHANNELS]
+        score = score.masked_fill(~instructions.is_word[:, None], -torch.inf)  # (Q, HEADS, N)
+        scores = torch.baddbmm(score.flatten(1)[:, None], cells, features.flatten(1, 2).mT, alpha=CHANNELS**-0.5)
+        # In the precision of the scores: autocast would choose the full one, and spend most of its time there.
+        weights = scores.view(*scores.shape[:2], HEADS, -1).softmax(-1, dtype=scores.dtype).flatten(2)
+        taken = by_head(self.value(instructions.words))[..., None, :]
+        # A head's words have values in that head's channels alone.
+        apart = taken * torch.eye(HEADS, device=cells.device)[:, None, :, None].to(taken)  # (Q, HEADS, N, HEADS, size)
+        return weights @ apart.flatten(3).flatten(1, 2)
 
 
 def to_drone_frame(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid) -> Tensor:
@@ -251,7 +294,7 @@ def instruction_encoder(config: MappingConfig) -> InstructionEncoder | SlotEncod
             f"embedding_size: got {config.embedding_size}, expected a multiple of the {config.num_slots} slots"
         )
     return SlotEncoder(
-        config.num_words, config.word_size, config.state_size, config.num_slots, slot_size, config.word_dropout
+        config.num_words, config.word_size, config.lstm_size, config.num_slots, slot_size, config.word_dropout
     )
 
 
@@ -265,9 +308,12 @@ class MappingModel(InstructedModel):
     def __init__(self, config: MappingConfig) -> None:
         super().__init__()
         self.config = config
-        self.resnet = ResNet()
+        self.resnet = ResNet(config.has_quick_encoder)
         self.instruction = instruction_encoder(config)
         self.grounding = grounding_layer(config.embedding_size, config.grounding_channels)
+        self.attention = None
+        if config.attention_channels:
+            self.attention = WordAttention(self.instruction.state_size, config.attention_channels)
         self.register_buffer("places", config.grid.places(), persistent=False)
 
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
@@ -279,8 +325,8 @@ class MappingModel(InstructedModel):
         """Maps of flights before their first picture."""
         return empty_memory(num_flights, self.places)
 
-    def encode(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, E) of instructions of word ids (B, N)."""
+    def encode(self, tokens: Tensor) -> EncodedInstructions:
+        """B instructions of word ids (B, N), encoded."""
         return self.instruction(tokens)  # type: ignore[no-any-return]
 
     def picture_size(self) -> tuple[int, int]:
@@ -307,13 +353,17 @@ class MappingModel(InstructedModel):
         size = self.config.grid.size
         return memory.value.view(-1, size, size, CHANNELS).permute(0, 3, 1, 2)
 
-    def ground(self, memory: SemanticMemory, embedding: Tensor) -> GroundedMaps:
-        """Q memories, grounded in instructions with embeddings (Q, E)."""
+    def ground(self, memory: SemanticMemory, instructions: EncodedInstructions) -> GroundedMaps:
+        """Q memories, grounded in Q instructions."""
         size = self.config.grid.size
-        grounded = ground(memory.value, self.grounding(embedding))
+        # Once in the precision of the networks, instead of once for each of them.
+        memory = SemanticMemory(memory.value.to(instructions.embedding.dtype), memory.is_known)
+        grounded = ground(memory.value, self.grounding(instructions.embedding))
+        if self.attention is not None:
+            grounded = torch.cat([grounded, self.attention(memory.value, instructions)], -1)
         return GroundedMaps(
             semantic_map=self.semantic_map(memory),
             is_known=memory.is_known.view(-1, size, size),
-            grounding_map=grounded.view(-1, size, size, self.config.grounding_channels).permute(0, 3, 1, 2),
-            embedding=embedding,
+            grounding_map=grounded.view(-1, size, size, self.config.grounded_channels).permute(0, 3, 1, 2),
+            embedding=instructions.embedding,
         )

@@ -20,7 +20,7 @@ from pvn.model.execution import (
     to_action,
     update_progress,
 )
-from pvn.model.instruction import pad_tokens
+from pvn.model.instruction import EncodedInstructions, pad_tokens
 from pvn.model.mapping import KeptMap, SemanticMemory, carry_maps, keep_map, one_frame_each
 from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
@@ -34,8 +34,8 @@ class PVNMemory:
 
     origin: Tensor
     """Start poses (B, 3), x, y, yaw, field frame."""
-    embedding: Tensor
-    """Of the instructions (B, E)."""
+    instructions: EncodedInstructions
+    """The B instructions."""
     semantic: SemanticMemory
     visitation: Visitation | None
     """The last prediction; None before the first step."""
@@ -103,7 +103,7 @@ class PVN:
             semantic = self.visitation.update_map(one_frame_each(image, still, origin), semantic)
         return PVNMemory(
             origin=origin,
-            embedding=self.visitation.encode(tokens),
+            instructions=self.visitation.encode(tokens),
             semantic=semantic,
             visitation=None,
             progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
@@ -119,7 +119,7 @@ class PVN:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
             semantic = self.visitation.update_map(frames, semantic)
         if visitation is None or memory.step % self.plan_every == 0:
-            visitation = self.visitation.predict(semantic, memory.embedding)
+            visitation = self.visitation.predict(semantic, memory.instructions)
         pose = pose_in_map(observation.pose_world, memory.origin)
         parts, config = visitation.parts, self.execution.config
         progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)

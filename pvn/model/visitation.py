@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pvn.corpus.vocabulary import PADDING
 from pvn.geometry import overhead_homography
+from pvn.model.instruction import EncodedInstructions
 from pvn.model.lingunet import LingUNet
 from pvn.model.mapping import (
     AuxiliaryHeads,
@@ -91,9 +92,9 @@ class VisitationModel(MappingModel):
 
     def __init__(self, config: VisitationConfig) -> None:
         super().__init__(config)
-        num_in = config.grounding_channels + CHANNELS + config.knows_unseen
+        num_in = config.grounded_channels + CHANNELS + config.knows_unseen
         self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1)
-        self.heads = AuxiliaryHeads(config.embedding_size, config.grounding_channels)
+        self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
         self.maps_at_once: int | None = None
 
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
@@ -114,18 +115,18 @@ class VisitationModel(MappingModel):
             return super().homography(frames)
         return overhead_homography(frames.of_flights(frames.origin), FIELD_SIZE, OVERHEAD_MARGIN, across)
 
-    def encode(self, tokens: Tensor) -> Tensor:
-        """Embeddings (B, E) of instructions of word ids (B, N)."""
+    def encode(self, tokens: Tensor) -> EncodedInstructions:
+        """B instructions of word ids (B, N), encoded."""
         return super().encode(tokens if self.config.uses_instruction else torch.full_like(tokens, PADDING))
 
-    def predict(self, memory: SemanticMemory, embedding: Tensor) -> Visitation:
-        """Distributions for Q memories and embeddings (Q, E)."""
+    def predict(self, memory: SemanticMemory, instructions: EncodedInstructions) -> Visitation:
+        """Distributions for Q memories and Q instructions."""
         size = self.config.grid.size
-        maps = self.ground(memory, embedding)
+        maps = self.ground(memory, instructions)
         layers = [maps.grounding_map, maps.semantic_map]
         if self.config.knows_unseen:
             layers.append(maps.is_known[:, None].to(maps.semantic_map))
-        scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), embedding).float()
+        scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), maps.embedding).float()
         return Visitation(maps, scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size))
 
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.simulator.compiling import kernel
+from pvn.simulator.compiling import kernel, run_in_parallel
 from pvn.simulator.rays import (
     CLASS,
     COS,
@@ -38,6 +38,9 @@ from pvn.world.layout import MAX_LANDMARKS, Layout
 from pvn.world.shapes import catalogue_tables
 from pvn.world.solids import BOUND, CENTRE
 
+FIELDS_AT_ONCE = 1024
+"""Fields whose lakes are made wet together; more would only take more memory."""
+
 
 @cache
 def _tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
@@ -63,34 +66,35 @@ def textures() -> npt.NDArray[np.uint8]:
 
 
 @kernel
-def _fill_sun_grid(solids, first_solid, landmarks, num_landmarks, grid):
-    grid[:] = 0
+def _fill_sun_grids(first, last, solids, first_solid, landmarks, num_landmarks, grids):
     # Half the diagonal of a cell: none of its points is further from its centre.
     slack = F(0.7072) * SUN_CELL
-    for landmark in range(num_landmarks):
-        kind = int(landmarks[landmark, CLASS])
-        cos, sin, scale = landmarks[landmark, COS], landmarks[landmark, SIN], landmarks[landmark, SCALE]
-        for row in range(first_solid[kind], first_solid[kind + 1]):
-            x, y = solids[row, CENTRE] * scale, solids[row, CENTRE + 1] * scale
-            cx = landmarks[landmark, X] + cos * x - sin * y
-            cy = landmarks[landmark, Y] + sin * x + cos * y
-            cz = solids[row, CENTRE + 2] * scale
-            reach = solids[row, BOUND] * scale + slack
-            for i in range(SUN_CELLS):
-                vx = cx - (SUN_ORIGIN + (F(i) + F(0.5)) * SUN_CELL)
-                for j in range(SUN_CELLS):
-                    vy = cy - (SUN_ORIGIN + (F(j) + F(0.5)) * SUN_CELL)
-                    along = vx * SUN_X + vy * SUN_Y + cz * SUN_Z
-                    if vx * vx + vy * vy + cz * cz - along * along <= reach * reach:
-                        grid[i, j] |= np.int32(1) << landmark
+    for field in range(first, last):
+        for landmark in range(num_landmarks[field]):
+            row = landmarks[field, landmark]
+            kind, cos, sin, scale = int(row[CLASS]), row[COS], row[SIN], row[SCALE]
+            for solid in range(first_solid[kind], first_solid[kind + 1]):
+                x, y = solids[solid, CENTRE] * scale, solids[solid, CENTRE + 1] * scale
+                cx = row[X] + cos * x - sin * y
+                cy = row[Y] + sin * x + cos * y
+                cz = solids[solid, CENTRE + 2] * scale
+                reach = solids[solid, BOUND] * scale + slack
+                for i in range(SUN_CELLS):
+                    vx = cx - (SUN_ORIGIN + (F(i) + F(0.5)) * SUN_CELL)
+                    for j in range(SUN_CELLS):
+                        vy = cy - (SUN_ORIGIN + (F(j) + F(0.5)) * SUN_CELL)
+                        along = vx * SUN_X + vy * SUN_Y + cz * SUN_Z
+                        if vx * vx + vy * vy + cz * cz - along * along <= reach * reach:
+                            grids[field, i, j] |= np.int32(1) << landmark
 
 
-def _wetness(lake: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+def _wetness(lakes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """How wet (N, cells, cells) the ground is, from lakes (N, cells, cells)."""
     # Two passes of a 3x3 mean round off the cells' corners; the shore, where wetness is one half, stays in place.
-    wet: npt.NDArray[Any] = np.pad(lake.astype(np.float32), 2)
+    wet: npt.NDArray[Any] = np.pad(lakes.astype(np.float32), ((0, 0), (2, 2), (2, 2)))
     for _ in range(2):
-        wet = (wet[:-2] + wet[1:-1] + wet[2:]) / 3
         wet = (wet[:, :-2] + wet[:, 1:-1] + wet[:, 2:]) / 3
+        wet = (wet[:, :, :-2] + wet[:, :, 1:-1] + wet[:, :, 2:]) / 3
     return np.round(wet * 255).astype(np.uint8)
 
 
@@ -107,16 +111,31 @@ def pack(layouts: Sequence[Layout]) -> Fields:
         sun_grid=np.zeros((count, SUN_CELLS, SUN_CELLS), np.int32),
         noise=textures(),
     )
-    for index, layout in enumerate(layouts):
-        rows = fields.landmarks[index]
-        for row, landmark in zip(rows, layout.landmarks, strict=False):
-            kind = LANDMARK_CLASSES[landmark.name].index
-            row[X], row[Y], row[CLASS] = landmark.x, landmark.y, kind
-            row[SCALE], row[SHRINK] = landmark.scale, 1 / landmark.scale
-            row[COS], row[SIN] = math.cos(landmark.yaw), math.sin(landmark.yaw)
-            row[MIDDLE], row[REACH] = spheres[kind] * landmark.scale
-        fields.wetness[index] = _wetness(layout.lake)
-        _fill_sun_grid(solids, first_solid, rows, len(layout.landmarks), fields.sun_grid[index])
+    # Over all fields at once: a training corpus has tens of thousands.
+    marks = [mark for layout in layouts for mark in layout.landmarks]
+    where = np.arange(MAX_LANDMARKS) < fields.num_landmarks[:, None]
+    kinds = np.array([LANDMARK_CLASSES[mark.name].index for mark in marks], np.int64)
+    scales = np.array([mark.scale for mark in marks])
+    columns = {
+        X: [mark.x for mark in marks],
+        Y: [mark.y for mark in marks],
+        CLASS: kinds,
+        SCALE: scales,
+        SHRINK: 1 / scales,
+        COS: [math.cos(mark.yaw) for mark in marks],
+        SIN: [math.sin(mark.yaw) for mark in marks],
+    }
+    for column, values in columns.items():
+        fields.landmarks[where, column] = values
+    fields.landmarks[where, MIDDLE], fields.landmarks[where, REACH] = (
+        spheres[kinds] * scales.astype(np.float32)[:, None]
+    ).T
+    for first in range(0, count, FIELDS_AT_ONCE):
+        some = slice(first, first + FIELDS_AT_ONCE)
+        fields.wetness[some] = _wetness(np.stack([layout.lake for layout in layouts[some]]))
+    run_in_parallel(
+        _fill_sun_grids, count, 16, solids, first_solid, fields.landmarks, fields.num_landmarks, fields.sun_grid
+    )
     return fields
 
 

@@ -7,6 +7,7 @@ observation = simulator.step(torch.tensor([[3.0, 0.0, 0.0]]))
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -101,16 +102,34 @@ class Simulator:
             raise ValueError("layouts: got one Layout, expected a list of them; write [layout]")
         self.device = checked_device(device)
         self._functions = _device_functions(self.device)
-        self.config = config
-        self.num_flights = num_flights
-        camera = config.camera
-        self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
+        self._configure(config)
         self.layouts = list(layouts)
         """The fields' layouts."""
         self._fields = self._functions.to_device(pack(layouts), self.device)
         self._traced = self._functions.share(self._fields)
         self._num_solids = num_solids(layouts)
+        self._make_flights(num_flights)
+        if field_index is not None:
+            self._assign(torch.tensor(field_index), torch.ones(num_flights, dtype=torch.bool))
+
+    def _configure(self, config: SimulatorConfig) -> None:
+        camera = config.camera
+        self.config = config
+        self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
+
+    def renderer(self, config: SimulatorConfig) -> Simulator:
+        """A simulator of one flight in the same fields, with other settings.
+
+        The fields are shared, not made again; they must not be replaced while both simulators are used.
+        """
+        other = copy.copy(self)
+        other._configure(config)
+        other._make_flights(1)
+        return other
+
+    def _make_flights(self, num_flights: int) -> None:
+        self.num_flights = num_flights
         self.field_index = torch.zeros(num_flights, dtype=torch.int64, device=self.device)
         """Which field each flight is in (B,)."""
         self._state = torch.zeros((num_flights, NUM_STATES), dtype=torch.float64, device=self.device)
@@ -118,8 +137,6 @@ class Simulator:
         self._cameras = torch.zeros((num_flights, NUM_CAMERA_COLUMNS), device=self.device)
         middle = torch.tensor([FIELD_SIZE / 2, FIELD_SIZE / 2, 0.0]).repeat(num_flights, 1)
         self._hover(middle, torch.ones(num_flights, dtype=torch.bool))
-        if field_index is not None:
-            self._assign(torch.tensor(field_index), torch.ones(num_flights, dtype=torch.bool))
 
     def _checked(self, value: Tensor, name: str, columns: int, meaning: str, mask: Tensor | None = None) -> Tensor:
         """The value (B, columns) as float64 on our device; an error if a row (of those in mask) is not finite."""

@@ -16,7 +16,8 @@ from pvn.systems import SYSTEMS, TRAINED
 NO_WORDS = {"stage1.losses.grounded_weight": 0.0, "stage1.losses.mentioned_weight": 0.0, "stage1.word_steps": 0}
 PLUS = {
     "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192, "sizes.word_dropout": 0.1,
-    "sizes.grounding_channels": 8, "sizes.num_parts": 6, "sizes.knows_unseen": True,
+    "sizes.grounding_channels": 8, "sizes.attention_channels": 32, "sizes.num_parts": 6, "sizes.knows_unseen": True,
+    "sizes.has_quick_encoder": True,
 }  # fmt: skip
 DIFFERENCES = {
     ("pvn", "paper"): {},
@@ -71,10 +72,11 @@ def test_every_system_with_weights_of_its_own_has_a_recipe_and_no_other_has():
                 recipe_for(system, "paper")
 
 
-def test_the_plus_preset_reads_natural_instructions_more_often_and_is_not_for_baselines():
+def test_the_plus_preset_reads_more_and_other_text_and_is_not_for_baselines():
     base, recipe = flat(asdict(paper())), flat(asdict(recipe_for(SYSTEMS["pvn"], "plus")))
     changed = {field for field, value in recipe.items() if value != base[field]}
-    assert changed == {"name", "stage1.num_epochs", "text.natural_repeats", "text.mirrors_natural"}
+    text = {"size", "has_natural", "narrated", "natural_repeats", "mirrors_natural"}
+    assert changed == {"name", "stage1.num_epochs", "stage1.word_steps"} | {f"text.{field}" for field in text}
     with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper or smoke"):
         recipe_for(SYSTEMS["gsmn"], "plus")
 

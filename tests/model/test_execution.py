@@ -151,6 +151,23 @@ def test_the_goal_is_not_seen_before_the_last_part_of_the_way():
     )
 
 
+def test_stage_2_sees_the_part_that_it_is_in_and_after_it_the_next_one():
+    """Four parts, each on a cell of its own; from the third, the fourth is next, and after the last comes the goal."""
+    config = ExecutionConfig(num_parts=4)
+    maps = torch.zeros(1, 5, GRID.size, GRID.size)
+    for part in range(5):
+        maps[0, part, 32, 30 + part] = 1.0
+
+    def seen_from(part):
+        seen = look_around(maps, torch.eye(4)[part : part + 1], torch.tensor([[0.0, 0.0, 0.0]]), config)
+        return seen[:, : 3 * 144].view(3, 12, 12).sum(1).argmax(1).tolist(), seen[0, 3 * 144 :].tolist()
+
+    (here, following, _), progress = seen_from(2)
+    assert following == here + 1 and progress == [0.0, 0.0, 1.0, 0.0]
+    (last, following, goal), _ = seen_from(3)
+    assert (last, following, goal) == (here + 1, here + 2, here + 2), "after the last part comes the goal"
+
+
 def test_parts_of_the_way_share_each_point_and_follow_each_other():
     from pvn.learning.losses import part_shares
 

@@ -191,9 +191,9 @@ def test_a_model_that_does_not_use_the_instruction_encodes_every_sentence_alike(
     deaf = VisitationModel(VisitationConfig(num_words=10, uses_instruction=False))
     hearing = VisitationModel(VisitationConfig(num_words=10))
     sentences = torch.tensor([[3, 4, 5], [6, 7, 0]])
-    one, other = deaf.encode(sentences)
+    one, other = deaf.encode(sentences).embedding
     assert torch.equal(one, other)
-    one, other = hearing.encode(sentences)
+    one, other = hearing.encode(sentences).embedding
     assert not torch.equal(one, other)
 
 

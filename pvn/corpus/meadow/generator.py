@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import math
 import multiprocessing
@@ -12,6 +11,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -269,16 +270,27 @@ def _exit_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def run_jobs(make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int) -> Iterator[list[Segment]]:
-    """The segments made of each job, in the jobs' order, in this process or in several."""
-    if num_processes == 1:
-        yield from map(make, jobs)
-        return
+@contextmanager
+def process_pool(num_processes: int) -> Iterator[Executor]:
+    """Processes that make segments; they end with this one. Starting them takes seconds, so calls may share them."""
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
+    with ProcessPoolExecutor(
         num_processes, mp_context=context, initializer=_exit_with, initargs=(os.getpid(),)
     ) as pool:
+        yield pool
+
+
+def run_jobs(
+    make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int, pool: Executor | None
+) -> Iterator[list[Segment]]:
+    """The segments made of each job, in the jobs' order: in a pool, in as many processes as told, or in this one."""
+    if pool is not None:
         yield from pool.map(make, jobs)
+    elif num_processes == 1:
+        yield from map(make, jobs)
+    else:
+        with process_pool(num_processes) as own:
+            yield from own.map(make, jobs)
 
 
 def make_meadow(
@@ -290,12 +302,13 @@ def make_meadow(
     only: Sequence[Split] = SPLITS,
     is_all_unseen: bool = False,
     num_processes: int = 1,
+    pool: Executor | None = None,
     watch: Callable[[int], None] = lambda count: None,
 ) -> Corpus:
     """A corpus of about `size` segments, described in the banks' phrases; the same arguments give the same corpus.
 
-    Splits that are not in `only` are left out, which does not change the others. watch(count) is called
-    periodically with the number of segments made so far.
+    Splits that are not in `only` are left out, which does not change the others. pool: processes to use instead of
+    num_processes of its own. watch(count) is called periodically with the number of segments made so far.
     """
     sizes = split_sizes(size, only)
     settings = make_settings(banks, seed, noise, is_all_unseen)
@@ -306,7 +319,7 @@ def make_meadow(
         for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = run_jobs(functools.partial(_make_paragraphs, settings), jobs, num_processes)
+    results = run_jobs(functools.partial(_make_paragraphs, settings), jobs, num_processes, pool)
     for split, fields in plans.items():
         made: list[Segment] = []
         for _ in _jobs(fields):

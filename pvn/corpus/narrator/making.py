@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -81,12 +82,13 @@ def make_narrated(
     kind: FlightKind = "mixed",
     noise: float = NOISE,
     num_processes: int = 1,
+    pool: Executor | None = None,
     watch: Callable[[int], None] = lambda count: None,
 ) -> tuple[Segment, ...]:
     """`count` narrated segments for training; the same arguments give the same, however many processes make them.
 
-    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or both. watch(count) is called
-    periodically with the number of segments made so far.
+    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or both. pool: processes to use
+    instead of num_processes of its own. watch(count) is called periodically with the number of segments made so far.
     """
     if count < 0:
         raise ValueError(f"count: got {count}, expected 0 or more segments")
@@ -103,7 +105,7 @@ def make_narrated(
         plans = [_Plan(first + place, bool(tour)) for place, tour in enumerate(is_tour)]
         first += num_fields
         jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
-        for segments in run_jobs(functools.partial(_narrate_fields, settings), jobs, num_processes):
+        for segments in run_jobs(functools.partial(_narrate_fields, settings), jobs, num_processes, pool):
             made += segments
             watch(min(len(made), count))
     return tuple(made[:count])

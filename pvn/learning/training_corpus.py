@@ -1,0 +1,52 @@
+"""A corpus made for one training run, as its recipe says, when none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, process_pool, split_sizes
+from pvn.corpus.narrator.making import make_narrated
+from pvn.corpus.natural.bundled import natural_corpus
+from pvn.corpus.segments import Corpus, joined
+from pvn.corpus.store import read_corpus, write_corpus
+from pvn.learning.training import TrainingTextConfig
+
+FOLDER = "corpus"
+"""In a run's folder: the corpus that was made for it."""
+OnSegments = Callable[[int, int], None]
+"""Called periodically with how many segments are made, and how many there will be."""
+
+
+def make_training_corpus(
+    config: TrainingTextConfig, num_processes: int, watch: OnSegments = lambda done, total: None
+) -> Corpus:
+    """Training segments from all of the recipe's sources, and the dev split of the bundled corpus."""
+    banks, dev_size = bundled_banks(), min(config.size, FULL_SIZE)
+    (num_train,), (num_dev,) = split_sizes(config.size, ("train",)).values(), split_sizes(dev_size, ("dev",)).values()
+    total = num_train + num_dev + config.narrated
+
+    def after(done: int) -> Callable[[int], None]:
+        return lambda made: watch(done + made, total)
+
+    with process_pool(num_processes) as pool:
+        train = make_meadow(banks, size=config.size, only=("train",), pool=pool, watch=after(0))
+        dev = make_meadow(banks, size=dev_size, only=("dev",), pool=pool, watch=after(num_train))
+        told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))
+    parts = [train, dev, Corpus("narrated", {"train": told})]
+    if config.has_natural:
+        parts.append(natural_corpus(dev_size / FULL_SIZE))
+    return joined(parts, "meadow")
+
+
+def corpus_for(
+    config: TrainingTextConfig, run: Path, num_processes: int, watch: OnSegments = lambda done, total: None
+) -> Corpus:
+    """The corpus in a run's folder; it is made if it is not there."""
+    folder = run / FOLDER
+    if not folder.exists():
+        corpus = make_training_corpus(config, num_processes, watch)
+        write_corpus(corpus, folder, {"size": config.size, "narrated": config.narrated, "natural": config.has_natural})
+        return corpus
+    return read_corpus(folder, ("train", "dev"))
