@@ -211,7 +211,7 @@ _ROWS = (
     ),
     System(
         # Beyond the paper: an instruction encoder with slots, cells that attend to words, the way in ordered parts,
-        # maps that know what was never seen, and a cheaper image encoder.
+        # maps that know what was never seen, and a cheaper image encoder; a second stage that stays closer to the way.
         name="pvn-plus",
         agent_class=_pvn,
         training="two stages",
@@ -225,6 +225,8 @@ _ROWS = (
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
             "sizes.has_quick_encoder": True,
+            "stage2.oracle.turns_on_the_spot": 1.0,
+            "stage2.oracle.lookahead": 4.0,
         },
     ),
 )

@@ -21,7 +21,7 @@ from pvn.corpus.segments import Segment
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.optimisation import OnProgress, diverged, ignore_progress, is_finite
 from pvn.rollout.flight import fly, simulator_for
-from pvn.rollout.oracle import Oracle, OracleMemory
+from pvn.rollout.oracle import Oracle, OracleConfig, OracleMemory
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
@@ -115,6 +115,7 @@ def collect(
     simulator: SimulatorConfig,
     device: str | torch.device,
     generator: torch.Generator,
+    oracle: OracleConfig = OracleConfig(),
 ) -> list[Lesson]:
     """Fly the segments with these numbers, all in one batch, and keep a lesson of each.
 
@@ -123,8 +124,8 @@ def collect(
     """
     demonstrations = [segments[flight].demonstration for flight in flights]
     tasks = [demonstration.task for demonstration in demonstrations]
-    oracle = Oracle(demonstrations, simulator=simulator)
-    policy = Mixture(make_learner(demonstrations), oracle, oracle_share, simulator, generator)
+    teacher = Oracle(demonstrations, oracle, simulator)
+    policy = Mixture(make_learner(demonstrations), teacher, oracle_share, simulator, generator)
     seen: list[Tensor] = []
     wanted: list[Tensor] = []
 

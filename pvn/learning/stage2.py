@@ -20,6 +20,7 @@ from pvn.learning.demonstrations import PATH_SPACING
 from pvn.learning.losses import target_distributions
 from pvn.learning.optimisation import OnProgress, ignore_progress
 from pvn.model.execution import ExecutionModel, begin_progress, look_around, to_action, update_progress
+from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
@@ -38,6 +39,8 @@ class Stage2Config(DaggerConfig):
     """Steps of flight in a step of gradient descent."""
     sigma_cells: float = 0.6
     """Width of the targets' Gaussians, in cells; stage 1's."""
+    oracle: OracleConfig = OracleConfig()
+    """The oracle that is imitated."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def train_stage2(
         return collect(
             segments, flights, make_learner, observe,
             oracle_share=oracle_share, horizon=config.horizon, simulator=replace(simulator, quality="none"),
-            device=device, generator=generator,
+            device=device, generator=generator, oracle=config.oracle,
         )  # fmt: skip
 
     def begin(generator: torch.Generator) -> tuple[list[Lesson], dict[str, float]]:

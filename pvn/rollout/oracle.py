@@ -35,6 +35,9 @@ class OracleConfig:
     """Number of steps to reach full speed."""
     min_speed: float = 0.3
     """Minimum speed, as a share of the simulator's maximum."""
+    turns_on_the_spot: float | None = None
+    """Angle between heading and carrot, radians, from which the oracle turns without flying, and below which it flies
+    the slower the larger the angle; None: it always flies (authors)."""
     max_deviation: float = 20.0
     """The oracle gives up and stops if both path and carrot are further away than this."""
 
@@ -139,6 +142,8 @@ class Oracle:
         speed = speed * min(1.0, (memory.step + 1) / config.accelerate_steps)
         speed = speed * (to_goal / config.slow_down).clamp(max=1.0)
         speed = speed.clamp(config.min_speed, 1.0) * self.max_speed
+        if config.turns_on_the_spot is not None:
+            speed = speed * (1 - error.abs() / config.turns_on_the_spot).clamp(min=0.0)
         yaw_rate = error.clamp(-1.0, 1.0) * self.max_yaw_rate
         stop = (to_goal < config.stop) | is_past | is_lost
         action = torch.stack([speed, yaw_rate, stop.to(speed)], -1)

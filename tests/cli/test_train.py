@@ -50,6 +50,20 @@ def test_help_shows_the_recipe_of_the_preset_and_of_the_agent(help_text):
 
 
 @pytest.mark.long
+def test_a_run_without_a_corpus_makes_its_own_and_resumes_with_it(in_an_empty_folder, run, refused):
+    options = f"--agent pvn-plus --preset smoke --text.size 20 --text.narrated 2 --stage 2 {STAGE2}"
+    run(f"pvn train --out run {options}")
+    made = identity(Path("run/corpus"))
+    assert read("run/run.json")["corpus"] is None and read("run/training.json")["segments"] == 14 + 2
+    run(f"pvn train --out run {options} --resume")
+    assert identity(Path("run/corpus")) == made
+    assert "text.narrated: got 3, but the run in run was begun with 2" in refused(
+        f"pvn train --out run {options.replace('narrated 2', 'narrated 3')} --resume"
+    )
+    assert "corpus: got none for gsmn, expected one; make it" in refused("pvn train --agent gsmn --out other")
+
+
+@pytest.mark.long
 def test_overrides_reach_the_training_and_are_written_down(tiny, run):
     options = f"--agent pvn-no-goal --preset smoke --seed 3 --stage 2 {STAGE2} --stage2.beta 0.9"
     run(f"pvn train --corpus tiny --out run {options}")

@@ -84,6 +84,16 @@ def test_a_landmark_class_that_is_added_changes_no_picture_and_is_drawn_itself(a
         assert torch.equal(images[0], images[1]), "it has the solids of a barrel"
 
 
+def test_a_renderer_shares_the_fields_and_nothing_else():
+    simulator = Simulator(LAYOUTS, 3, field_index=[2, 1, 2], config=SimulatorConfig(quality="none"))
+    before = simulator.reset(torch.tensor([[15.0, 25.0, 0.0]] * 3)).pose_world
+    renderer, alone = simulator.renderer(SimulatorConfig()), Simulator(LAYOUTS, 1)
+    pose, field = before[:1].float(), torch.tensor([2])
+    assert torch.equal(renderer.render(pose, field), alone.render(pose, field))
+    renderer.step(torch.tensor([[3.0, 1.0, 0.0]]))
+    assert torch.equal(simulator.observe().pose_world, before) and simulator.field_index.tolist() == [2, 1, 2]
+
+
 def test_top_down_views_show_each_flights_own_field():
     simulator = Simulator(LAYOUTS, 3, field_index=[2, 1, 2])
     views = simulator.top_down(128)
