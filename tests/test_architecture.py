@@ -10,7 +10,7 @@ from pvn.systems import SYSTEMS
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pvn"
 ROOMS = """
-    geometry files world simulator rollout corpus model systems learning evaluation bridges viz report app cli
+    geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz report app cli
 """.split()
 TRAINING = "pvn.learning.training"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +22,14 @@ from pvn.learning import parallel
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
-from pvn.learning.optimisation import OnStageProgress, ignore_stage_progress, peak_memory, stage_progress
+from pvn.learning.optimisation import (
+    OnProgress,
+    OnStageProgress,
+    ignore_progress,
+    ignore_stage_progress,
+    peak_memory,
+    stage_progress,
+)
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
@@ -74,6 +84,8 @@ class Recipe:
         return replace(self, stage1=replace(self.stage1, seed=seed), stage2=replace(self.stage2, seed=seed))
 
 
+STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
+"""Weights of the stages, in a run's folder."""
 MIRRORED_ENVIRONMENT = 10_000_000
 """Added to the numbers of mirrored fields."""
 
@@ -134,6 +146,38 @@ def _train_stage1(
     return metrics
 
 
+def _train_stage2(
+    execution: ExecutionModel,
+    segments: Sequence[Segment],
+    config: Stage2Config,
+    folder: Path,
+    is_resumed: bool,
+    watch: OnProgress = ignore_progress,
+) -> float:
+    """Train stage 2 and write it, both on the host; how many seconds it took."""
+    began = time.perf_counter()
+    train_stage2(execution, segments, config, folder, is_resumed=is_resumed, watch=watch)
+    write_tensors(folder / STAGE2, execution.state_dict())
+    return time.perf_counter() - began
+
+
+@contextmanager
+def stage2_beside(
+    execution: ExecutionModel, segments: Sequence[Segment], config: Stage2Config, folder: Path, is_resumed: bool
+) -> Iterator[Future[float]]:
+    """Stage 2, which needs no GPU and nothing of stage 1, trained and written by a process of its own.
+
+    The result is how many seconds it took. Leaving the context waits for it.
+    """
+    from pvn.processes import process_pool
+
+    with process_pool(1) as pool:
+        # With as many threads as here: sums depend on them in their last digits.
+        pool.submit(torch.set_num_threads, torch.get_num_threads())
+        # A copy, because torch shares the tensors that it sends to another process.
+        yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
+
+
 def train_pvn(
     corpus: Corpus,
     recipe: Recipe,
@@ -158,23 +202,22 @@ def train_pvn(
     )  # fmt: skip
     execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid, num_parts=recipe.sizes.num_parts))
     metrics: dict[str, Any] = {}
-    first, second = folder / "stage1.safetensors", folder / "stage2.safetensors"
-    if stage in ("1", "all"):
-        metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
-        if parallel.rank() == 0:
-            write_tensors(first, model.state_dict())
-    elif first.exists():
+    first, second = folder / STAGE1, folder / STAGE2
+    lessons = (execution, corpus["train"], recipe.stage2, folder, is_resumed)
+    # With a GPU, the host has nothing else to do during stage 1.
+    is_beside = stage == "all" and device.type == "cuda" and parallel.num_processes() == 1
+    with stage2_beside(*lessons) if is_beside else nullcontext() as beside:
+        if stage in ("1", "all"):
+            metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
+            if parallel.rank() == 0:
+                write_tensors(first, model.state_dict())
+        if beside is not None:
+            metrics["stage2_s"] = beside.result()
+    if stage in ("2", "all") and not is_beside and parallel.rank() == 0:
+        metrics["stage2_s"] = _train_stage2(*lessons, watch=stage_progress(watch, "stage 2"))
+    if stage == "2" and first.exists():
         load_weights(model, read_tensors(first), first)
-    if stage in ("2", "all"):
-        began = time.perf_counter()
-        if parallel.rank() == 0:  # a minute on one core; more processes would only wait for each other
-            train_stage2(
-                execution, corpus["train"], recipe.stage2, folder, device=device, is_resumed=is_resumed,
-                watch=stage_progress(watch, "stage 2"),
-            )  # fmt: skip
-            write_tensors(second, execution.state_dict())
-        metrics["stage2_s"] = time.perf_counter() - began
-    elif second.exists():
+    if (stage == "1" or is_beside) and second.exists():
         load_weights(execution, read_tensors(second), second)
     agent = PVN(model.to(device), execution.to(device), vocabulary, plan_every=recipe.plan_every)
     if parallel.rank() == 0:

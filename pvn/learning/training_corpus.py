@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
-from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, process_pool, split_sizes
+from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
 from pvn.corpus.store import read_corpus, write_corpus
 from pvn.learning.training import TrainingTextConfig
+from pvn.processes import process_pool
 
 FOLDER = "corpus"
 """In a run's folder: the corpus that was made for it."""

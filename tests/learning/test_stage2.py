@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pvn.learning.checkpoint import read_tensors
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config, train_stage2
+from pvn.learning.training import STAGE2, stage2_beside
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import SimulatorConfig
@@ -38,6 +40,19 @@ def test_stage_2_learns_to_fly_and_an_interrupted_run_resumes_to_the_bit(meadow,
     )
     assert steps == list(range(5, 11)), "its last checkpoint is that of iteration 4"
     assert all(torch.equal(*pair) for pair in zip(pilot.parameters(), again.parameters(), strict=True))
+
+
+@pytest.mark.long
+def test_a_process_of_its_own_trains_the_same_stage_2(segments, tmp_path):
+    """As with a GPU, where it trains while the GPU is busy with stage 1."""
+    config = Stage2Config(pretrain_flights=4, pretrain_epochs=1, num_iterations=1, num_environments=1)
+    pilot, folder = fresh_pilot(), tmp_path / "beside"
+    with stage2_beside(pilot, segments, config, folder, is_resumed=False) as beside:
+        assert beside.result() > 0
+    train_stage2(pilot, segments, config, tmp_path)
+    written = read_tensors(folder / STAGE2)
+    assert written.keys() == pilot.state_dict().keys()
+    assert all(torch.equal(value, written[name]) for name, value in pilot.state_dict().items())
 
 
 @pytest.mark.long

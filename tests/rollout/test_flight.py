@@ -119,10 +119,10 @@ def test_the_oracle_turns_around_for_a_goal_behind_it():
     assert log.has_stopped[0] and log.goal_distance([demonstration.goal])[0] < 2
 
 
-def advice(place, yaw, path, step=5, index=0):
+def advice(place, yaw, path, step=5, index=0, config=OracleConfig()):
     """The oracle's action at `place` facing `yaw`: speed and yaw rate as shares of the limits, stop; and its index."""
     task = Task(sample_layout(0), (0.0, 0.0, 0.0), "go")
-    oracle = Oracle([Demonstration(task, np.array(path, float))])
+    oracle = Oracle([Demonstration(task, np.array(path, float))], config)
     memory = oracle.begin([task], torch.device("cpu"))
     memory = replace(memory, step=step, index=torch.tensor([index]))
     pose = torch.tensor([[*place, 5.0, 0.0, 0.0, yaw]])
@@ -141,6 +141,14 @@ def test_on_the_path_and_facing_along_it_the_oracle_flies_at_full_speed():
 def test_the_oracle_speeds_up_over_three_steps():
     speeds = [advice((14.0, 10.0), 0.0, STRAIGHT, step=step)[0] for step in range(4)]
     assert speeds == [pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(1), pytest.approx(1)]
+
+
+def test_an_oracle_may_turn_on_the_spot():
+    config = OracleConfig(turns_on_the_spot=1.0)
+    speed, yaw_rate, _, _ = advice((14.0, 10.0), math.pi / 2, STRAIGHT, config=config)
+    assert speed == 0.0 and yaw_rate == pytest.approx(-1)
+    slower, _, _, _ = advice((14.0, 10.0), -0.4, STRAIGHT, config=config)
+    assert slower == pytest.approx((1 - 0.4) * advice((14.0, 10.0), -0.4, STRAIGHT)[0])
 
 
 def test_the_oracle_slows_in_turns_and_turns_towards_the_carrot():

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-import multiprocessing
-import os
 import re
-import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,6 +20,7 @@ from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.sentences import fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
+from pvn.processes import process_pool
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
@@ -257,27 +253,6 @@ def split_sizes(size: int, only: Sequence[Split] = SPLITS) -> dict[Split, int]:
 
 def _jobs(fields: Sequence[FieldPlan]) -> list[Sequence[FieldPlan]]:
     return [fields[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(fields), FIELDS_PER_JOB)]
-
-
-def _exit_with(parent: int) -> None:
-    """Exit shortly after the parent process has gone: a parent that is killed cannot stop its children."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def process_pool(num_processes: int) -> Iterator[Executor]:
-    """Processes that make segments; they end with this one. Starting them takes seconds, so calls may share them."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_exit_with, initargs=(os.getpid(),)
-    ) as pool:
-        yield pool
 
 
 def run_jobs(
