@@ -225,7 +225,7 @@ _ROWS = (
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
             "sizes.has_quick_encoder": True,
-            "stage2.oracle.turns_on_the_spot": 1.0,
+            "stage2.oracle.turns_on_the_spot": 2.0,
             "stage2.oracle.lookahead": 4.0,
         },
     ),
