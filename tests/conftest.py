@@ -61,6 +61,22 @@ def shipped_pvn():
     return load_agent("pvn")
 
 
+@pytest.fixture(scope="session")
+def quick_pvn(shipped_pvn, tmp_path_factory):
+    """The file of an agent with the shipped weights and smaller pictures, which flies worse but sooner."""
+    from pvn.learning.agent import save_agent
+    from pvn.model.pvn import PVN
+
+    path = tmp_path_factory.mktemp("quick") / "pvn" / "agent.safetensors"
+    description = shipped_pvn.describe()
+    description["visitation"]["camera"] |= {"width": 64, "height": 36}
+    agent = PVN.rebuild(description, shipped_pvn.vocabulary)
+    for name, network in agent.networks.items():
+        network.load_state_dict(shipped_pvn.networks[name].state_dict())
+    save_agent(agent, path, {})
+    return path
+
+
 def _set_landmark_classes(classes):
     for name, module in list(sys.modules.items()):
         if name.startswith("pvn."):

@@ -6,6 +6,7 @@ Draw typed text with parse_math=False: Matplotlib would otherwise typeset what i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -37,7 +38,7 @@ def _lay_out(figure: Figure, dots_per_inch: int) -> None:
 
 
 def _write(figure: Figure, path: Path, dots_per_inch: int) -> None:
-    options = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if path.suffix == ".png" else {}
+    options: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if path.suffix == ".png" else {}
     with replacing(path) as partial:
         figure.savefig(partial, dpi=dots_per_inch, **options)
 
