@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from contextlib import contextmanager
@@ -28,6 +29,13 @@ def one_torch_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def imports_are_no_garbage():
+    """Python looks for garbage among what the tests make, and not each time among all that they have imported."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def meadow():
     """A small corpus of the generator: 300 segments in train, dev and test. Do not change it."""
@@ -51,6 +59,22 @@ def shipped_pvn():
     from pvn.learning.agent import load_agent
 
     return load_agent("pvn")
+
+
+@pytest.fixture(scope="session")
+def quick_pvn(shipped_pvn, tmp_path_factory):
+    """The file of an agent with the shipped weights and smaller pictures, which flies worse but sooner."""
+    from pvn.learning.agent import save_agent
+    from pvn.model.pvn import PVN
+
+    path = tmp_path_factory.mktemp("quick") / "pvn" / "agent.safetensors"
+    description = shipped_pvn.describe()
+    description["visitation"]["camera"] |= {"width": 64, "height": 36}
+    agent = PVN.rebuild(description, shipped_pvn.vocabulary)
+    for name, network in agent.networks.items():
+        network.load_state_dict(shipped_pvn.networks[name].state_dict())
+    save_agent(agent, path, {})
+    return path
 
 
 def _set_landmark_classes(classes):

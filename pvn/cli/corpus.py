@@ -13,6 +13,17 @@ from pvn.cli.options import LeftOut, SegmentNames, Split, print_json
 LINES_SHOWN = 20
 
 
+SEGMENTS_WORTH_PROCESSES = 1000
+"""One process makes fewer in the seconds that others take to start."""
+
+
+def _processes_for(num_segments: int) -> int:
+    """How many processes make so many segments soonest."""
+    from pvn.simulator.compiling import num_cores
+
+    return num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class CorpusMake:
     """Make the bundled corpus, of generated and of natural instructions, or one from phrase banks of your own."""
@@ -37,7 +48,7 @@ class CorpusMake:
     noise: float = 0.04
     """Fraction of sentences with a mistake: a dropped article or a typo."""
     processes: int = 0
-    """How many processes; 0 means one per core."""
+    """How many processes; 0 means one per core, and a single one for fewer than 1,000 segments."""
 
     def run(self) -> None:
         """Make the corpus, and print how many segments it has."""
@@ -50,7 +61,6 @@ class CorpusMake:
         from pvn.corpus.natural.bundled import natural_corpus
         from pvn.corpus.segments import SPLITS, Corpus, joined
         from pvn.corpus.store import check_new, write_corpus
-        from pvn.simulator.compiling import num_cores
 
         check_new(self.out)
         if self.processes < 0:
@@ -73,7 +83,7 @@ class CorpusMake:
                 noise=self.noise,
                 only=only,
                 is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
-                num_processes=self.processes or num_cores(),
+                num_processes=self.processes or _processes_for(self.size),
                 watch=advance_to,
             )
         origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
@@ -87,7 +97,7 @@ class CorpusMake:
                     self.narrated,
                     seed=self.seed,
                     noise=self.noise,
-                    num_processes=self.processes or num_cores(),
+                    num_processes=self.processes or _processes_for(self.narrated),
                     watch=advance_to,
                 )
             corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)

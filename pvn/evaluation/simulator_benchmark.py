@@ -118,11 +118,11 @@ def _first_frame() -> dict[str, float]:
 
 
 def _race(
-    layout: Layout, peers: dict[str, Render], seconds: float, advance: Callable[[], None]
+    layout: Layout, peers: dict[str, Render], max_batch: int, seconds: float, advance: Callable[[], None]
 ) -> dict[str, list[float]]:
     """Frames a second of ours and of the peers on the CPU, in alternating rounds so that all see the same machine."""
     runners: dict[str, Callable[[], float]] = {}
-    batch = HEADLINE_BATCH["cpu"]
+    batch = min(HEADLINE_BATCH["cpu"], max_batch)
     for quality in QUALITIES:
         # One field for all, so that every renderer draws the same scene.
         simulator = _simulator([layout], batch, "cpu", quality)
@@ -174,7 +174,7 @@ def measure_simulator(max_batch: int, seconds: float) -> dict[str, Any]:
         def advance() -> None:
             progress.advance(bar)
 
-        rates = _race(layouts[0], peers, seconds, advance)
+        rates = _race(layouts[0], peers, max_batch, seconds, advance)
         middle = {f"{name}_fps": statistics.median(values) for name, values in rates.items()}
         cpu: dict[str, Any] = {"name": platform.processor() or platform.machine(), "cores": os.cpu_count()}
         cpu |= {f"{quality}_fps": middle.pop(f"{quality}_fps") for quality in QUALITIES}

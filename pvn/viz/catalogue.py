@@ -24,7 +24,7 @@ CLOSEST = 7.5
 Image = npt.NDArray[np.uint8]
 
 
-def portraits(names: Sequence[str], size_px: int = 240) -> tuple[Image, Image]:
+def portraits(names: Sequence[str], size_px: int = 180) -> tuple[Image, Image]:
     """Pictures (N, S, S, 3) of the named classes from the front at flight height, and from above."""
     kinds = [landmark_class(name) for name in names]
     # Alone in the middle of the field, turned a little so that two sides show.

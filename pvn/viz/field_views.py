@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 from pvn.geometry import MapGrid, to_map
 from pvn.simulator.cameras import from_above, take_pictures
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 
 MARGIN = 1.5
 """Metres shown around the field."""
@@ -27,10 +28,19 @@ Bytes = npt.NDArray[np.uint8]
 """(H, W, 3): the same, 0 to 255."""
 
 
-def field_from_above(layout: Layout, size_px: int) -> Picture:
-    """The field (size_px, size_px, 3) with its landmarks and their shadows."""
+@functools.lru_cache(maxsize=4)
+def _taken_from_above(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
+    layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
     camera = from_above(REACH[0], REACH[0], EXTENT, size_px)
-    return np.asarray(take_pictures([layout], [camera], size_px, size_px)[0]) / 255
+    return take_pictures([layout], [camera], size_px, size_px)[0]
+
+
+def field_from_above(layout: Layout, size_px: int) -> Picture:
+    """The field (size_px, size_px, 3) with its landmarks and their shadows.
+
+    The last few are remembered: the flights of a tour are drawn on the same field, which takes half a second.
+    """
+    return _taken_from_above(layout.landmarks, layout.lake.tobytes(), len(layout.lake), size_px) / 255
 
 
 def lay_over_field(maps: Tensor, origin: Sequence[float], grid: MapGrid, size_px: int) -> Picture:

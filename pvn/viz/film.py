@@ -22,7 +22,7 @@ HOLD_SECONDS = 2.0
 WEB_SCALE = {".webp": 0.75, ".gif": 0.5}
 """Size relative to that of an .mp4 film; files for web pages should be small."""
 WEB_STRIDE = {".webp": 2, ".gif": 3}
-"""For web pages, one frame in this many is kept."""
+"""For web pages, one frame in this many is drawn."""
 WEBP_QUALITY, GIF_COLOURS = 70, 128
 
 
@@ -50,12 +50,7 @@ def _write_web(record: FlightRecord, path: Path, rate: float) -> None:
     scale, stride = WEB_SCALE[path.suffix], WEB_STRIDE[path.suffix]
     size = (round(WIDTH * scale), round(HEIGHT * scale))
     # Reduced one by one: all frames of a long flight at full size would fill the memory.
-    images: list[Image.Image] = []
-    for number, frame in enumerate(draw_frames(record)):
-        if number % stride == 0:
-            images.append(_resized(frame, size))
-    if number % stride:  # the last frame, which says how it ended, is always kept
-        images.append(_resized(frame, size))
+    images = [_resized(frame, size) for frame in draw_frames(record, stride)]
     tick = round(1000 * stride / rate)
     times = [tick] * (len(images) - 1) + [round(1000 * HOLD_SECONDS)]
     options: dict[str, Any] = {"quality": WEBP_QUALITY, "method": 4}

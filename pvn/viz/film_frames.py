@@ -299,8 +299,8 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
     draw.text((x, y), words, fill=colour, font=font, anchor="mm")
 
 
-def draw_frames(record: FlightRecord) -> Iterator[Bytes]:
-    """Every frame (HEIGHT, WIDTH, 3) of the film, FRAMES_PER_STEP for each step, and one for the end."""
+def draw_frames(record: FlightRecord, every: int = 1) -> Iterator[Bytes]:
+    """Frames (HEIGHT, WIDTH, 3) of the film: FRAMES_PER_STEP for each step, or one in `every` of them, and the end."""
     flown, half_view = record.flown_world, record.camera.horizontal_view / 2
     above = field_from_above(record.task.layout, SUPERSAMPLING * _size(FIELD)[0])
     film = _Film(record, above, map_ranges(record.moments), _curves(record))
@@ -312,6 +312,8 @@ def draw_frames(record: FlightRecord) -> Iterator[Bytes]:
         is_last = moment is record.moments[-1]
         before, after = flown[moment.step], flown[moment.step + 1]
         for part in range(FRAMES_PER_STEP + is_last):
+            if part < FRAMES_PER_STEP and (moment.step * FRAMES_PER_STEP + part) % every:
+                continue
             share = part / FRAMES_PER_STEP
             pose, time = interpolate_pose(before, after, share), moment.step + share
             field = ground.copy()

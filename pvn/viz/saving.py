@@ -6,6 +6,7 @@ Draw typed text with parse_math=False: Matplotlib would otherwise typeset what i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -18,24 +19,44 @@ from pvn.files import replacing
 
 DOTS_PER_INCH = 110
 PAPER_DOTS_PER_INCH = 300
+PNG_LEVEL = 4
+"""Of compression, 0 to 9: twice as fast as Pillow's own 6, for files that are 5% larger."""
 SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
 PAPER_SUFFIXES = ("", ".pdf", ".png")
 
 
+def _lay_out(figure: Figure, dots_per_inch: int) -> None:
+    """Give everything its place once and for all; Matplotlib would draw the figure an additional time for each file."""
+    for axis in figure.axes:
+        if not axis.axison:
+            axis.set(xticks=[], yticks=[])  # nobody sees them, but they would be laid out like any others
+    figure.set_dpi(dots_per_inch)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+
+
+def _write(figure: Figure, path: Path, dots_per_inch: int) -> None:
+    options: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if path.suffix == ".png" else {}
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=dots_per_inch, **options)
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure to `path` and close it."""
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=DOTS_PER_INCH)
+    _lay_out(figure, DOTS_PER_INCH)
+    _write(figure, path, DOTS_PER_INCH)
     plt.close(figure)
 
 
 def save_for_paper(figure: Figure, path: Path) -> None:
     """Write a figure both as a vector PDF with embedded fonts and as a PNG, and close it."""
+    _lay_out(figure, PAPER_DOTS_PER_INCH)
     # Journals refuse matplotlib's own Type 3 fonts; TrueType can also be searched, copied and edited.
     with matplotlib.rc_context({"pdf.fonttype": 42}):
         for file in paper_paths(path):
-            with replacing(file) as partial:
-                figure.savefig(partial, dpi=PAPER_DOTS_PER_INCH)
+            _write(figure, file, PAPER_DOTS_PER_INCH)
     plt.close(figure)
 
 

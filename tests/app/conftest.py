@@ -1,4 +1,4 @@
-"""What tests of the demo share: the shipped pilots, and visitors whose page only remembers what it was shown."""
+"""What tests of the demo share: pilots, and visitors whose page only remembers what it was shown."""
 
 import threading
 import time
@@ -39,18 +39,19 @@ def field():
 
 
 @pytest.fixture(scope="session")
-def pilots():
+def pilots(quick_pvn):
     oracle = load_pilot("oracle")
     return {
-        **{name: load_pilot(name) for name in ("pvn", "gsmn", "chaplot")},
+        "pvn": load_pilot(str(quick_pvn)),
+        **{name: load_pilot(name) for name in ("gsmn", "chaplot")},
         "oracle": replace(oracle, config=SimulatorConfig()),
     }
 
 
 @pytest.fixture
-def shared(pilots):
+def shared(pilots, quick_pvn):
     with ThreadPoolExecutor(4) as threads:
-        yield SharedState(pilots, threads)
+        yield SharedState(pilots, threads, agent_files={"pvn": quick_pvn})
 
 
 class FakePage:

@@ -98,9 +98,11 @@ def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
 
 
 @pytest.mark.long
-def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(undrawn, printed):
+def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(quick_pvn, undrawn, printed):
     said = ["go to the gorilla", "turn left", "fly to the qwertz"]
-    command = " ".join(["pvn fly", *(f'"{words}"' for words in said), "--field 3 --quality fast --out out"])
+    command = " ".join(
+        ["pvn fly", *(f'"{words}"' for words in said), f"--field 3 --agent {quick_pvn} --quality fast --out out"]
+    )
     flights = json.loads(printed(f"{command} --json"))
     assert [flight["instruction"] for flight in flights] == said and flights[2]["unknown_words"] == ["qwertz"]
     for before, after in pairwise(flights):

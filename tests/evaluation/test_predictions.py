@@ -20,10 +20,15 @@ GRID = MapGrid()
 
 
 @pytest.fixture(scope="module")
-def flown(paragraph):
+def pilot(quick_pvn):
+    return load_pilot(str(quick_pvn))
+
+
+@pytest.fixture(scope="module")
+def flown(paragraph, pilot):
     segments = paragraph[:3]
     with mock.patch.dict(FLIGHTS_PER_BATCH, cpu=3):  # together, as on a GPU: one that has stopped hovers for the others
-        return segments, fly_with_predictions(segments, load_pilot("pvn"))
+        return segments, fly_with_predictions(segments, pilot)
 
 
 @pytest.mark.long
@@ -37,7 +42,7 @@ def test_paths_come_to_the_map_evenly_whatever_their_steps():
 
 
 @pytest.mark.long
-def test_first_and_last_predictions_are_of_the_flight_not_of_its_hovering(flown, shipped_pvn):
+def test_first_and_last_predictions_are_of_the_flight_not_of_its_hovering(flown, pilot):
     segments, predictions = flown
     tasks = [segment.task for segment in segments]
     seen = []
@@ -45,7 +50,7 @@ def test_first_and_last_predictions_are_of_the_flight_not_of_its_hovering(flown,
     def keep(step, observation, action, memory):
         seen.append(memory.visitation.log_probability)
 
-    log = fly(simulator_for(tasks), tasks, shipped_pvn, watch=keep)
+    log = fly(simulator_for(tasks, config=pilot.config), tasks, pilot.policy, watch=keep)
     assert torch.equal(log.num_steps, predictions.flights.num_steps) and log.num_steps.min() + 6 < log.num_steps.max()
     assert torch.equal(predictions.first, seen[0])
     for flight, count in enumerate(log.num_steps.tolist()):

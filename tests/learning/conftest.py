@@ -49,6 +49,13 @@ def shown(segments, vocabulary, alignment):
     return demonstrate(demonstrations, vocabulary, alignment, frame_every=3, config=config)
 
 
+@pytest.fixture(scope="session")
+def shown_briefly(segments, vocabulary, alignment):
+    """Two of them, for what learning does not change."""
+    demonstrations = [segment.demonstration for segment in segments[:2]]
+    return demonstrate(demonstrations, vocabulary, alignment, frame_every=3, config=SimulatorConfig(camera=CAMERA))
+
+
 def simulator_of(system):
     return SimulatorConfig(quality="fast", camera=CHAPLOT_CAMERA if system == "chaplot" else CAMERA)
 

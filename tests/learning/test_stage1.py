@@ -14,6 +14,8 @@ from pvn.learning.stage1 import Stage1Config, measure_stage1, train_stage1
 
 QUICK = Stage1Config(num_epochs=2, frames_per_batch=20, frame_every=3, learning_rate=3e-3, save_every=2)
 
+BRIEF = replace(QUICK, frames_per_batch=6)
+
 
 def trained(model, shown, config, folder, **options):
     """Train; the losses by step."""
@@ -26,7 +28,7 @@ def trained(model, shown, config, folder, **options):
 
 @pytest.mark.long
 def test_stage_1_learns_and_an_interrupted_run_resumes_to_the_bit(fresh_model, shown, copy_run_at, tmp_path):
-    config = replace(QUICK, num_epochs=5, save_every=3)
+    config = replace(QUICK, num_epochs=4, save_every=3)
     model, again, folder = fresh_model(), fresh_model(), tmp_path / "whole"
     before, whole = measure_stage1(model, shown, config), {}
 
@@ -45,7 +47,7 @@ def test_stage_1_learns_and_an_interrupted_run_resumes_to_the_bit(fresh_model, s
 
 
 @pytest.mark.long
-def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, shown, tmp_path):
+def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, shown_briefly, tmp_path):
     model = fresh_model()
 
     def spoil(step, num_steps, values):
@@ -57,22 +59,27 @@ def test_a_nan_ends_the_run_and_the_last_good_checkpoint_stays(fresh_model, show
         FloatingPointError,
         match=r"step 3: a weight is not finite; the last good checkpoint is .*--stage1\.learning-rate",
     ):
-        train_stage1(model, shown, QUICK, tmp_path, watch=spoil)
+        train_stage1(model, shown_briefly, BRIEF, tmp_path, watch=spoil)
     with pytest.raises(FloatingPointError, match=r"stage 1, step 0: the loss is nan"):
-        train_stage1(model, shown, QUICK, tmp_path / "other")
-    resumed = trained(fresh_model(), shown, QUICK, tmp_path, is_resumed=True)
+        train_stage1(model, shown_briefly, BRIEF, tmp_path / "other")
+    resumed = trained(fresh_model(), shown_briefly, BRIEF, tmp_path, is_resumed=True)
     assert min(resumed) == 3 and all(map(math.isfinite, resumed.values()))
 
 
 @pytest.mark.long
-def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, shown, tmp_path):
+def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, shown_briefly, tmp_path):
     reports = []
-    config = replace(QUICK, num_epochs=1, measure_every=1)
+    config = replace(BRIEF, num_epochs=1, measure_every=1)
     model, other = fresh_model(), fresh_model()
     train_stage1(
-        model, shown, config, tmp_path / "a", dev_set=shown, watch=lambda step, num, values: reports.append(values)
+        model,
+        shown_briefly,
+        config,
+        tmp_path / "a",
+        dev_set=shown_briefly,
+        watch=lambda step, num, values: reports.append(values),
     )
-    train_stage1(other, shown, config, tmp_path / "b")
+    train_stage1(other, shown_briefly, config, tmp_path / "b")
     assert {"loss", "goal_found", "dev_trajectory", "dev_goal", "dev_goal_found"} <= reports[-1].keys()
     assert all(torch.equal(*pair) for pair in zip(model.parameters(), other.parameters(), strict=True))
 

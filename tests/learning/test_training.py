@@ -63,7 +63,7 @@ from pvn.learning.presets import recipe_for, train_system, with_changes
 from pvn.systems import SYSTEMS
 parallel.join_others("cpu")
 recipe = with_changes(recipe_for(SYSTEMS["pvn"], "smoke"), {
-    "stage1.num_epochs": 3, "stage1.word_steps": 20, "stage1.frames_per_batch": 40, "stage1.frame_every": 6,
+    "stage1.num_epochs": 3, "stage1.word_steps": 4, "stage1.frames_per_batch": 20, "stage1.frame_every": 12,
     "stage1.learning_rate": 2e-5, "stage1.save_every": 2,
 })
 folder = Path(sys.argv[2])
@@ -137,8 +137,8 @@ parallel.sum_gradients = sum_gradients
 main(sys.argv[1:])
 """
 OPTIONS = (
-    "--preset smoke --stage 1 --stage1.num-epochs 3 --stage1.word-steps 20 --stage1.frames-per-batch 40 "
-    "--stage1.frame-every 6 --stage1.learning-rate 2e-5 --stage1.save-every 2"
+    "--preset smoke --stage 1 --stage1.num-epochs 3 --stage1.word-steps 4 --stage1.frames-per-batch 20 "
+    "--stage1.frame-every 12 --stage1.learning-rate 2e-5 --stage1.save-every 2"
 )
 """TRAIN's recipe."""
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pvn.geometry import pose_in_map
+from pvn.learning.agent import load_agent
 from pvn.learning.dagger import Mixture
 from pvn.learning.stage2 import DemonstratedVisitation, action_loss
 from pvn.model.execution import look_around, to_action
@@ -92,13 +93,16 @@ def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_n
 
 
 @pytest.mark.long
-def test_an_ideal_second_stage_stops_at_the_most_likely_goal(shipped_pvn, meadow):
+def test_an_ideal_second_stage_stops_at_the_most_likely_goal(quick_pvn, meadow):
     tasks = [segment.task for segment in meadow["dev"]][:6]
-    agent = IdealAct(shipped_pvn)
+    agent = IdealAct(load_agent(quick_pvn))
     memories = []
-    log = fly(
-        simulator_for(tasks), tasks, agent, horizon=45, watch=lambda step, seen, did, memory: memories.append(memory)
-    )
+
+    def keep(step, observation, action, memory):
+        memories.append(memory)
+
+    simulator = simulator_for(tasks, config=SimulatorConfig(camera=agent.camera))
+    log = fly(simulator, tasks, agent, horizon=45, watch=keep)
     for flight in log.has_stopped.nonzero()[:, 0].tolist():
         last = memories[int(log.num_steps[flight]) - 1]
         cell = last.visitation.log_probability[flight, GOAL].argmax()

@@ -53,6 +53,13 @@ def on_the_ground(places_map, origin):
     return torch.cat([flat, torch.zeros_like(flat[:, :1])], -1)
 
 
+@pytest.fixture(scope="module")
+def predicted(model, batch):
+    """What the model predicts for the whole batch. Do not change it."""
+    with torch.no_grad():
+        return model(batch.frames, batch.tokens)
+
+
 def num_parameters(*modules):
     return sum(parameter.numel() for module in modules for parameter in module.parameters())
 
@@ -69,8 +76,8 @@ def test_parameters_are_as_many_as_in_the_authors_code():
 
 @pytest.mark.long
 @torch.no_grad()
-def test_a_prediction_is_a_record_of_all_maps_and_two_distributions(model, batch):
-    got = model(batch.frames, batch.tokens)
+def test_a_prediction_is_a_record_of_all_maps_and_two_distributions(batch, predicted):
+    got = predicted
     count, size = len(batch.frames.flight), GRID.size
     assert count > 3
     assert got.maps.semantic_map.shape == (count, CHANNELS, size, size)
@@ -84,9 +91,9 @@ def test_a_prediction_is_a_record_of_all_maps_and_two_distributions(model, batch
 
 @pytest.mark.long
 @torch.no_grad()
-def test_flights_in_a_batch_are_the_flights_alone(model, batch):
+def test_flights_in_a_batch_are_the_flights_alone(model, batch, predicted):
     """So neighbours change nothing, nor do the paddings of shorter sentences."""
-    together = parts_of(model(batch.frames, batch.tokens))
+    together = parts_of(predicted)
     lengths = (batch.tokens != PADDING).sum(1)
     assert len(lengths.unique()) > 1 and len(batch.frames.first_frame.diff().unique()) > 1
     for flight in range(3):
@@ -119,8 +126,8 @@ def test_a_flight_seen_in_two_parts_is_the_flight_seen_at_once(model, batch):
 
 @pytest.mark.long
 @torch.no_grad()
-def test_cells_are_zero_until_they_are_in_view(model, batch):
-    got = model(batch.frames, batch.tokens).maps
+def test_cells_are_zero_until_they_are_in_view(batch, predicted):
+    got = predicted.maps
     for query, frame in enumerate((batch.frames.row >= 0).nonzero()[:, 0].tolist()):
         flight = batch.frames.flight[query]
         seen_so_far = torch.zeros(GRID.size**2, dtype=torch.bool)
@@ -138,8 +145,8 @@ def test_cells_are_zero_until_they_are_in_view(model, batch):
 
 @pytest.mark.long
 @torch.no_grad()
-def test_turning_the_start_pose_left_turns_the_maps_right(model, batch):
-    before = model(batch.frames, batch.tokens).maps
+def test_turning_the_start_pose_left_turns_the_maps_right(model, batch, predicted):
+    before = predicted.maps
     turned = replace(batch.frames, origin=batch.frames.origin + torch.tensor([0.0, 0.0, math.pi / 2]))
     after = model(turned, batch.tokens).maps
     # With rows downwards rot90(-1) is a quarter clockwise: what was ahead is now to the right.
@@ -151,8 +158,8 @@ def test_turning_the_start_pose_left_turns_the_maps_right(model, batch):
 
 @pytest.mark.long
 @torch.no_grad()
-def test_a_flight_moved_and_turned_as_a_whole_makes_the_same_maps(model, batch):
-    before = model(batch.frames, batch.tokens).maps
+def test_a_flight_moved_and_turned_as_a_whole_makes_the_same_maps(model, batch, predicted):
+    before = predicted.maps
     angle, shift = 0.7, torch.tensor([3.0, -8.0])
 
     def moved(pose):

@@ -17,8 +17,8 @@ from pvn.systems import SYSTEMS
 
 
 @pytest.mark.long
-def test_evolution_and_gallery_are_drawn_as_pdf_and_png(paragraph, tmp_path):
-    pilot, paragraph = load_pilot("pvn"), paragraph[:2]
+def test_evolution_and_gallery_are_drawn_as_pdf_and_png(paragraph, quick_pvn, tmp_path):
+    pilot, paragraph = load_pilot(str(quick_pvn)), paragraph[:2]
     tasks = [segment.task for segment in paragraph]
     flights = flights_of(fly(simulator_for(tasks, config=pilot.config), tasks, pilot.policy_for()))
     for illustration in illustrate_flights(tmp_path, paragraph, flights, pilot):

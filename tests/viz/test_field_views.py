@@ -1,13 +1,14 @@
 """Pictures of the field from above: every point is where it belongs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from pvn.geometry import MapGrid
 from pvn.viz.field_views import EXTENT, REACH, as_bytes, field_from_above, in_grey, lay_over_field, to_pixels
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 
 SIZE_PX = 480
 
@@ -30,6 +31,17 @@ def test_north_is_up_and_the_margin_is_shown():
     seen = {name: above[tuple(int(part) for part in reversed(to_pixels(at, SIZE_PX)))] for name, at in fences.items()}
     assert seen["north"].argmax() == 2 and seen["east"].argmax() == 0, "blue and red"
     assert seen["south"].min() > 0.7 and seen["west"][2] < 0.4 < seen["west"][:2].min(), "white and yellow"
+
+
+def test_each_field_has_its_own_picture_which_the_caller_may_paint_on():
+    well, wet = Landmark("Well", 30.0, 25.0, 5.0), np.zeros((100, 100), bool)
+    wet[40:60, 40:60] = True
+    fields = [Layout((well,)), Layout((replace(well, x=20.0),)), Layout((well,), wet), Layout(())]
+    pictures = [field_from_above(layout, 64) for layout in fields]
+    assert len({picture.tobytes() for picture in pictures}) == len(fields)
+    expected = pictures[0].copy()
+    pictures[0][:] = 0
+    assert np.array_equal(field_from_above(Layout((replace(well),)), 64), expected)
 
 
 def test_bytes_are_rounded_and_kept_in_range():

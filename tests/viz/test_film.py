@@ -72,15 +72,23 @@ def test_films_for_web_pages_are_small_and_loop(one_step, suffix, tmp_path):
     assert path.stat().st_size < 3e5
 
 
-@pytest.mark.parametrize(("suffix", "shown"), [(".webp", [0, 2, 4, 6, 7]), (".gif", [0, 3, 6, 7])])
-def test_films_for_web_pages_keep_some_frames_and_the_last_and_never_all_in_memory(
-    record, suffix, shown, monkeypatch, tmp_path
+@pytest.mark.long
+def test_of_a_film_with_fewer_frames_the_others_are_the_same_and_the_last_is_there(one_step):
+    frames = list(draw_frames(one_step))
+    for every, shown in ((2, [0, 2, 4, 6]), (3, [0, 3, 6]), (4, [0, 4, 6])):
+        assert np.array_equal(list(draw_frames(one_step, every)), [frames[number] for number in shown])
+
+
+@pytest.mark.parametrize(("suffix", "every"), [(".webp", 2), (".gif", 3)])
+def test_films_for_web_pages_have_some_of_the_frames_and_never_all_in_memory(
+    record, suffix, every, monkeypatch, tmp_path
 ):
-    made, most = [], 0
+    made, asked, most = [], [], 0
     scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
 
-    def greys(record):
+    def greys(record, every):
         nonlocal most
+        asked.append(every)
         for number in range(8):
             frame = np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8)
             frame[: HEIGHT // 2] = scale  # the frames of a .gif share a palette: every grey is in each
@@ -95,4 +103,4 @@ def test_films_for_web_pages_keep_some_frames_and_the_last_and_never_all_in_memo
         for number in range(written.n_frames):
             written.seek(number)
             levels.append(round(written.convert("L").getpixel((10, written.height - 10)) / 30))
-    assert levels == shown and most <= 2
+    assert levels == list(range(8)) and most <= 2 and asked == [every]
