@@ -16,7 +16,13 @@ from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, boot
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
 
-WORD_BINS: Mapping[str, tuple[int, int]] = {"1-8": (1, 8), "9-12": (9, 12), "13-16": (13, 16), "17+": (17, 10**9)}
+WORD_BINS: Mapping[str, tuple[int, int]] = {
+    "1-8": (1, 8),
+    "9-12": (9, 12),
+    "13-16": (13, 16),
+    "17-22": (17, 22),
+    "23+": (23, 10**9),
+}
 """Lengths of instructions in words, first and last of each bin."""
 
 

@@ -51,6 +51,8 @@ class TrainingTextConfig:
     """If no corpus is given: whether natural instructions are added."""
     narrated: int = 0
     """If no corpus is given: how many narrated training segments are added."""
+    held_out_authors: tuple[str, ...] = ()
+    """If no corpus is given: authors whose natural instructions are its test split instead of being learned from."""
     natural_repeats: int = 1
     """Times that a segment with a natural instruction is flown in an epoch."""
     mirrors_natural: bool = False

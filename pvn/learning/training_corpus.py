@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
@@ -18,6 +18,20 @@ FOLDER = "corpus"
 """In a run's folder: the corpus that was made for it."""
 OnSegments = Callable[[int, int], None]
 """Called periodically with how many segments are made, and how many there will be."""
+
+
+def _hold_out(natural: Corpus, authors: Sequence[str]) -> Corpus:
+    """Natural instructions with those of some authors moved from the training to the test split."""
+    there = {segment.author for segment in natural["train"]}
+    unknown = [author for author in authors if author not in there]
+    if unknown:
+        raise ValueError(
+            f"held_out_authors: got {unknown[0]!r}, expected authors of natural instructions: "
+            f"{', '.join(sorted(filter(None, there)))}"
+        )
+    test = tuple(segment for segment in natural["train"] if segment.author in authors)
+    train = tuple(segment for segment in natural["train"] if segment.author not in authors)
+    return Corpus(natural.name, {**natural.splits, "train": train, **({"test": test} if test else {})})
 
 
 def make_training_corpus(
@@ -37,7 +51,7 @@ def make_training_corpus(
         told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))
     parts = [train, dev, Corpus("narrated", {"train": told})]
     if config.has_natural:
-        parts.append(natural_corpus(dev_size / FULL_SIZE))
+        parts.append(_hold_out(natural_corpus(dev_size / FULL_SIZE), config.held_out_authors))
     return joined(parts, "meadow")
 
 

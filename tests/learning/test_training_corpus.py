@@ -1,6 +1,7 @@
 """The corpus that is made for a training run to which none is given."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.learning.presets import make_own_corpus, paper_imitation
 from pvn.learning.training import TrainingTextConfig
-from pvn.learning.training_corpus import FOLDER, corpus_for
+from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
 
 TEXT = TrainingTextConfig(size=40, narrated=6, has_natural=True)
 
@@ -29,6 +30,20 @@ def test_it_has_what_the_recipe_says_and_is_made_once(tmp_path):
     again = corpus_for(TEXT, tmp_path, 1)
     assert [one.task.instruction for one in again["train"]] == [one.task.instruction for one in made["train"]]
     assert (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns == before, "a resumed run reads it"
+
+
+@pytest.mark.long
+def test_voices_are_held_out_for_the_test_split():
+    """Ten of the natural instructions come with a corpus of forty segments; some of them are by the same author."""
+    made = make_training_corpus(replace(TEXT, narrated=0), 1)
+    natural = [segment for segment in made["train"] if segment.source == "natural"]
+    author = natural[0].author
+    held_out = make_training_corpus(replace(TEXT, narrated=0, held_out_authors=(author,)), 1)
+    assert {segment.author for segment in held_out["test"]} == {author}
+    assert len(held_out["test"]) == sum(segment.author == author for segment in natural)
+    assert [one for one in held_out["train"] if one.author == author and one.source == "natural"] == []
+    with pytest.raises(ValueError, match="held_out_authors: got 'zz', expected authors of natural instructions: "):
+        make_training_corpus(replace(TEXT, narrated=0, held_out_authors=("zz",)), 1)
 
 
 def test_the_baselines_are_given_theirs(tmp_path):
