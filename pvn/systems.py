@@ -225,15 +225,16 @@ _ROWS = (
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
             "sizes.has_quick_encoder": True,
-            "stage2.oracle.turns_on_the_spot": 2.0,
-            "stage2.oracle.lookahead": 4.0,
+            "stage2.oracle.turns_on_the_spot": 3.14,
+            "stage2.oracle.lookahead": 5.0,
+            "execution.min_speed": 0.15,
         },
     ),
 )
 
 SYSTEMS: Mapping[str, System] = {row.name: row for row in _ROWS}
 """Every system by name, in the order of the results table."""
-DEFAULT_AGENT = "pvn"
+DEFAULT_AGENT = "pvn-plus"
 """The agent that flies if none is named."""
 AGENT_FILE = "agent.safetensors"
 """The trained agent in the folder of a training run."""

@@ -61,20 +61,32 @@ def shipped_pvn():
     return load_agent("pvn")
 
 
-@pytest.fixture(scope="session")
-def quick_pvn(shipped_pvn, tmp_path_factory):
-    """The file of an agent with the shipped weights and smaller pictures, which flies worse but sooner."""
+def _with_small_pictures(shipped, path):
     from pvn.learning.agent import save_agent
     from pvn.model.pvn import PVN
 
-    path = tmp_path_factory.mktemp("quick") / "pvn" / "agent.safetensors"
-    description = shipped_pvn.describe()
+    description = shipped.describe()
     description["visitation"]["camera"] |= {"width": 64, "height": 36}
-    agent = PVN.rebuild(description, shipped_pvn.vocabulary)
+    agent = PVN.rebuild(description, shipped.vocabulary)
     for name, network in agent.networks.items():
-        network.load_state_dict(shipped_pvn.networks[name].state_dict())
+        network.load_state_dict(shipped.networks[name].state_dict())
     save_agent(agent, path, {})
     return path
+
+
+@pytest.fixture(scope="session")
+def quick_pvn(shipped_pvn, tmp_path_factory):
+    """The file of an agent with the shipped weights and smaller pictures, which flies worse but sooner."""
+    return _with_small_pictures(shipped_pvn, tmp_path_factory.mktemp("quick") / "pvn" / "agent.safetensors")
+
+
+@pytest.fixture(scope="session")
+def quick_plus(tmp_path_factory):
+    """The same for the agent that flies by default."""
+    from pvn.learning.agent import load_agent
+
+    path = tmp_path_factory.mktemp("quick") / "pvn-plus" / "agent.safetensors"
+    return _with_small_pictures(load_agent("pvn-plus"), path)
 
 
 def _set_landmark_classes(classes):

@@ -26,7 +26,7 @@ from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.simulator.compiling import num_cores
-from pvn.systems import DEFAULT_AGENT, System, find_system
+from pvn.systems import System, find_system
 
 Preset = Literal["paper", "plus", "smoke"]
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
@@ -145,7 +145,7 @@ def train(
     corpus: Corpus | Path | str | None,
     out: Path | str,
     *,
-    agent: str = DEFAULT_AGENT,
+    agent: str = "pvn",
     preset: Preset = "paper",
     changes: Mapping[str, Any] | None = None,
     seed: int = 0,

@@ -30,6 +30,9 @@ class ExecutionConfig:
     """Share of inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.07
     """The drone stops when its stop probability exceeds this (paper: kappa)."""
+    min_speed: float = 0.0
+    """Least speed as a share of the largest, until the drone stops: one that hovers, unsure where to turn, sees nothing
+    new."""
     uses_goal: bool = True
     """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
     num_parts: int = 1
@@ -95,9 +98,12 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
     return cropped if config.num_parts == 1 else torch.cat([cropped, progress], 1)
 
 
-def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig) -> Tensor:
-    """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3), as in Decision."""
-    speed = output[:, 0].clamp(0, 1) * simulator.max_speed
+def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig, min_speed: float = 0.0) -> Tensor:
+    """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3), as in Decision.
+
+    min_speed: as a share of the simulator's largest, until the drone stops.
+    """
+    speed = output[:, 0].clamp(min_speed, 1) * simulator.max_speed
     turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
     stop = output[:, STOP].sigmoid() > stop_threshold
     return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)

@@ -124,7 +124,7 @@ class PVN:
         parts, config = visitation.parts, self.execution.config
         progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
         output = self.execution(look_around(parts, progress, pose, config))
-        action = to_action(output, self.stop_threshold, self.simulator)
+        action = to_action(output, self.stop_threshold, self.simulator, config.min_speed)
         return action, replace(
             memory, semantic=semantic, visitation=visitation, progress=progress, output=output, step=memory.step + 1
         )

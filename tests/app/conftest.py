@@ -39,19 +39,19 @@ def field():
 
 
 @pytest.fixture(scope="session")
-def pilots(quick_pvn):
+def pilots(quick_plus):
     oracle = load_pilot("oracle")
     return {
-        "pvn": load_pilot(str(quick_pvn)),
+        "pvn-plus": load_pilot(str(quick_plus)),
         **{name: load_pilot(name) for name in ("gsmn", "chaplot")},
         "oracle": replace(oracle, config=SimulatorConfig()),
     }
 
 
 @pytest.fixture
-def shared(pilots, quick_pvn):
+def shared(pilots, quick_plus):
     with ThreadPoolExecutor(4) as threads:
-        yield SharedState(pilots, threads, agent_files={"pvn": quick_pvn})
+        yield SharedState(pilots, threads, agent_files={"pvn-plus": quick_plus})
 
 
 class FakePage:

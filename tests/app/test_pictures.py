@@ -44,7 +44,7 @@ def looks_like(picture, colour):
 
 def test_predictions_lie_on_the_ground_where_the_pilot_makes_them(pilots, field):
     task = field.segments[0].task
-    moment = fly_and_record(pilots["pvn"], task, horizon=1).moments[0]
+    moment = fly_and_record(pilots["pvn-plus"], task, horizon=1).moments[0]
     picture = predictions_picture(moment.maps, task.start)
     assert picture.shape == (MAP_PX, MAP_PX, 4)
     rows, columns = np.nonzero(looks_like(picture, palette.PREDICTED_TRAJECTORY))

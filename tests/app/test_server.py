@@ -36,17 +36,17 @@ def page():
 
 
 def test_the_shipped_agents_and_the_oracle_can_be_chosen_the_strongest_first():
-    assert offered_pilots() == ["pvn", "gsmn", "chaplot", "oracle"]
+    assert offered_pilots() == ["pvn-plus", "pvn", "gsmn", "chaplot", "oracle"]
 
 
 @pytest.mark.long
 def test_the_menus_show_who_flies_what_and_are_disabled_during_a_flight(page, field):
-    for index, pilot in ((1, "gsmn"), (2, "oracle"), (0, "pvn")):
+    for index, pilot in ((1, "gsmn"), (2, "oracle"), (0, "pvn-plus")):
         page.show_setup(segment_setup(field, index, pilot))
         assert page._pilot.value == pilot and page._segment.value.startswith(f"{index + 1}. ")
     page._pilot.value, page._segment.value = "chaplot", page._segment.options[3]
-    page.show_menus(segment_setup(field, 1, "pvn"))
-    assert page._pilot.value == "pvn" and page._segment.value.startswith("2. ")
+    page.show_menus(segment_setup(field, 1, "pvn-plus"))
+    assert page._pilot.value == "pvn-plus" and page._segment.value.startswith("2. ")
     for state in ("flying", "replaying", "flying", "choosing"):
         page.show_state(state, 2)
         assert page._pilot.disabled == page._segment.disabled == (state == "flying")

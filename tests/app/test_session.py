@@ -28,11 +28,11 @@ CRAWL = 0.001
 @pytest.mark.parametrize(
     ("pilot", "text", "message"),
     [
-        ("pvn", " ... ", "which has no words"),
-        ("pvn", "大象", "not a word I know"),
-        ("pvn", "go " * 101, "got 101 words"),
-        ("pvn", "go " + "o" * 1000, "1,000 characters; make it shorter"),
-        ("pvn", "go " * 10**6, "make it shorter"),
+        ("pvn-plus", " ... ", "which has no words"),
+        ("pvn-plus", "大象", "not a word I know"),
+        ("pvn-plus", "go " * 101, "got 101 words"),
+        ("pvn-plus", "go " + "o" * 1000, "1,000 characters; make it shorter"),
+        ("pvn-plus", "go " * 10**6, "make it shorter"),
         ("oracle", "go to the apple", "does not read instructions"),
     ],
 )
@@ -161,7 +161,7 @@ def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
 
 def test_the_command_names_the_weights_of_an_agent_from_a_run(visit, shared):
     agent = Path("my runs/pvn/agent.safetensors")
-    visitor = visit(shared=replace(shared, agent_files={"pvn": agent}))
+    visitor = visit(shared=replace(shared, agent_files={"pvn-plus": agent}))
     assert shlex.split(visitor.page.commands[-1])[-2:] == ["--agent", str(agent)]
     visitor.session.choose_pilot("gsmn")
     visitor.settle()
@@ -189,7 +189,7 @@ def test_the_menu_of_pilots_returns_to_the_one_that_is_set_up_when_another_is_re
     session.choose_pilot("gsmn")
     visitor.settle()
     assert {"flying": "press Stop", "too many requests": "wait a moment"}[reason] in page.warnings[-1]
-    assert page.menus.pilot == session.setup.pilot == "pvn"
+    assert page.menus.pilot == session.setup.pilot == "pvn-plus"
     session.close()
 
 
@@ -270,7 +270,7 @@ def test_two_visitors_have_their_own_flights(visit, shared, field):
         visitor.land()
         task = field.segments[index].task
         assert np.allclose(visitor.page.steps[0].pose_world[:2], task.start[:2], atol=1e-3)
-        alone = fly_and_record(shared.pilots["pvn"], task)
+        alone = fly_and_record(shared.pilots["pvn-plus"], task)
         assert np.array_equal(visitor.page.steps[-1].flown, alone.flown_world[:, :2]), "as if nobody else was there"
         assert visitor.session.setup.instruction == task.instruction
 

@@ -90,6 +90,8 @@ def test_actions_are_clamped_and_a_probability_above_kappa_stops():
         [0.5 * speed, -0.25 * turn, 0.0], [speed, turn, 0.0], [0.0, -turn, 0.0], [0.0, 0.0, 1.0],
     ])  # fmt: skip
     assert torch.allclose(to_action(output, kappa, config), expected)
+    expected[2, 0] = 0.15 * speed
+    assert torch.allclose(to_action(output, kappa, config, min_speed=0.15), expected), "a drone that stops has no speed"
 
 
 def test_a_pilot_without_goals_looks_at_the_trajectory_alone():

@@ -1,0 +1,146 @@
+#!/usr/bin/env python
+"""pvn-plus, and what each of its parts gives: train it whole and with each part left out once, and evaluate them all.
+
+    python runs/plus.py --out plus --device cuda
+
+Everything goes to the folder `out`; what is there already is not done again, so a run that was stopped continues. All
+variants take about as many steps: one with fewer segments passes over them more often. Needs no more than training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.natural.bundled import natural_corpus
+from pvn.corpus.segments import Corpus, Segment, joined
+from pvn.evaluation.evaluate import evaluate
+from pvn.learning.presets import make_own_corpus, plus, train, with_changes
+from pvn.learning.training import training_segments
+from pvn.learning.training_corpus import FOLDER
+from pvn.simulator.compiling import num_cores
+from pvn.systems import AGENT_FILE
+
+VOICES = ("r", "v", "w")
+"""Authors of natural instructions who are left out once, and whose instructions are then flown."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """pvn-plus with something left out."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    """To its recipe."""
+    without_sources: tuple[str, ...] = ()
+    without_authors: tuple[str, ...] = ()
+    generated_share: float = 1.0
+    """Of the generated training segments, how many are used."""
+
+    def keeps(self, segment: Segment) -> bool:
+        """Whether a training segment is used."""
+        is_left_out = segment.source == "natural" and segment.author in self.without_authors
+        return segment.source not in self.without_sources and not is_left_out
+
+    def segments(self, corpus: Corpus) -> tuple[Segment, ...]:
+        """The training segments that are used."""
+        generated = [segment for segment in corpus["train"] if segment.source == "phrases" and self.keeps(segment)]
+        others = [segment for segment in corpus["train"] if segment.source != "phrases" and self.keeps(segment)]
+        return (*generated[: round(self.generated_share * len(generated))], *others)
+
+
+PAPERS_ENCODER = {
+    "sizes.num_slots": None, "sizes.word_size": 20, "sizes.embedding_size": 30, "sizes.word_dropout": 0.0,
+    "sizes.attention_channels": 0, "sizes.grounding_channels": 3,
+}  # fmt: skip
+VARIANTS = {
+    "pvn-plus": Variant(),
+    "without-natural-text": Variant(without_sources=("natural",)),
+    "without-narrator": Variant(without_sources=("narrated",)),
+    "without-more-data": Variant(generated_share=0.2),
+    "without-ordered-way": Variant({"sizes.num_parts": 1}),
+    "without-attention": Variant({"sizes.attention_channels": 0}),
+    "without-encoder": Variant(PAPERS_ENCODER),
+    "without-mirrored-text": Variant({"text.mirrors_natural": False}),
+    "without-three-voices": Variant(without_authors=VOICES),
+}
+
+
+def train_variant(name: str, corpus: Corpus, out: Path, device: str, changes: dict[str, Any]) -> None:
+    """Train a variant, unless it is trained."""
+    folder, variant = out / "runs" / name, VARIANTS[name]
+    if (folder / AGENT_FILE).exists():
+        return
+    recipe, segments = with_changes(plus(), changes), variant.segments(corpus)
+    text = with_changes(recipe, {key: value for key, value in variant.changes.items() if key.startswith("text.")}).text
+    whole, own = (
+        len(training_segments(some, config)) for some, config in ((corpus["train"], recipe.text), (segments, text))
+    )
+    num_epochs = max(round(recipe.stage1.num_epochs * whole / own), 1)
+    began = time.perf_counter()
+
+    def watch(stage: str, step: int, num_steps: int, metrics: dict[str, float]) -> None:
+        if step % 1000 == 0:
+            shown = "  ".join(f"{what} {value:.3f}" for what, value in metrics.items())
+            print(f"{time.perf_counter() - began:6.1f} s  {name}, {stage} {step}/{num_steps}  {shown}", flush=True)
+
+    train(
+        Corpus(corpus.name, {"train": segments, "dev": corpus["dev"]}), folder, agent="pvn-plus", preset="plus",
+        changes={**changes, "stage1.num_epochs": num_epochs, **variant.changes}, device=device,
+        is_resumed=folder.exists(), watch=watch,
+    )  # fmt: skip
+    print(f"{name}: trained in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def evaluate_variant(name: str, splits: dict[str, Corpus], out: Path, device: str, limit: int | None) -> None:
+    """Fly every split with a variant, and print how well it did."""
+    for split, corpus in splits.items():
+        if split == "voices" and name != "without-three-voices":
+            continue
+        (summary,) = evaluate(
+            out / "runs" / name / AGENT_FILE, corpus, split="dev", limit=limit, out=out / "results" / split,
+            device=device,
+        )  # fmt: skip
+        circles = {amount: circle.to_json() for amount, circle in summary.circles.items()}
+        whole, unseen = summary.overall, "" if summary.unseen is None else f"{summary.unseen.sr.value:.1f}% unseen, "
+        print(
+            f"{name}, {split}: {whole.flights:,} flights, SR {whole.sr.value:.1f} ({whole.sr.low:.1f} to "
+            f"{whole.sr.high:.1f}), {unseen}nDTW {whole.ndtw.value:.3f}, SDTW {whole.sdtw.value:.3f}, "
+            f"circles {json.dumps(circles)}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Read the options, train, and evaluate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("plus"), help="folder for everything")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--variant", nargs="*", choices=VARIANTS, default=list(VARIANTS), help="by default all")
+    parser.add_argument("--limit", type=int, help="fly only this many segments of each split")
+    parser.add_argument("--changes", type=json.loads, default={}, help="to the recipe, as JSON by dotted field name")
+    options = parser.parse_args()
+    out, limit = options.out, options.limit
+    corpus = make_own_corpus(with_changes(plus(), options.changes), out)
+    print(f"{len(corpus['train']):,} training segments: {out / FOLDER}", flush=True)
+    generated = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores()) if limit is None else None
+    natural = natural_corpus(only=("dev",))
+    voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))
+    phrases = tuple(segment for segment in corpus["dev"] if segment.source == "phrases")
+    splits = {"natural": natural, "dev": Corpus("dev", {"dev": phrases})}
+    if generated is not None:
+        splits["test"] = joined([Corpus("test", {"dev": generated["test"]})], "test")
+    if voices:
+        splits["voices"] = Corpus("voices", {"dev": voices})
+    for name in options.variant:
+        train_variant(name, corpus, out, options.device, options.changes)
+        evaluate_variant(name, splits, out, options.device, limit)
+
+
+if __name__ == "__main__":
+    main()
