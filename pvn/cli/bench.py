@@ -7,7 +7,8 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
-from pvn.cli.options import Device, needing, print_json
+from pvn.cli.options import AgentName, Device, needing, print_json
+from pvn.systems import DEFAULT_AGENT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,10 @@ class BenchOracle:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchAgent:
-    """Measure one step of the agent's flight and one of its training, and where the time goes."""
+    """Measure one step of an agent's flight, and one of the training of the paper's, and where the time goes."""
 
+    agent: AgentName = DEFAULT_AGENT
+    """Who flies: a PVN, by name or file."""
     json: bool = False
     """Print one JSON object instead of tables."""
     device: Device = "cpu"
@@ -64,7 +67,7 @@ class BenchAgent:
         from pvn.evaluation.agent_benchmark import measure_agent
         from pvn.report.tables import print_agent_report
 
-        report = measure_agent(self.device)
+        report = measure_agent(self.agent, self.device)
         print_json(report) if self.json else print_agent_report(report)
 
 

@@ -68,10 +68,11 @@ def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], 
 
 
 @torch.inference_mode()
-def measure_policy(device: str, repeats: int = 40) -> dict[str, float]:
-    """Milliseconds of one step of the shipped agent, a single flight, and of its parts."""
-    agent, task = load_agent("pvn", device), sample_paragraph(0)[0].task
-    assert isinstance(agent, PVN)
+def measure_policy(name: str, device: str, repeats: int = 40) -> dict[str, float]:
+    """Milliseconds of one step of an agent, a single flight, and of its parts."""
+    agent, task = load_agent(name, device), sample_paragraph(0)[0].task
+    if not isinstance(agent, PVN):
+        raise ValueError(f"agent: got {name}, expected one with PVN's two stages, such as pvn-plus or pvn")
     simulator = simulator_for([task], device=device)
     observation = simulator.reset(torch.tensor([task.start], dtype=torch.float64))
     begun = agent.begin([task], simulator.device)
@@ -191,14 +192,15 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     return report
 
 
-def measure_agent(device: str) -> dict[str, Any]:
-    """Times of flying and of learning, on one device."""
+def measure_agent(name: str, device: str) -> dict[str, Any]:
+    """Times of an agent's flight, and of the paper's agent's learning, on one device."""
     console = Console(stderr=True)
     with console.status("flying one step at a time"):
         report: dict[str, Any] = {
+            "agent": name,
             "device": device,
             "threads": torch.get_num_threads(),
-            "policy": measure_policy(device),
+            "policy": measure_policy(name, device),
         }
     with console.status("learning one step at a time" + (" (compiling takes a minute)" if device == "cuda" else "")):
         report["learning"] = measure_learning(device)

@@ -80,7 +80,7 @@ def _find(agent: Path | str) -> Path:
 
 
 def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
-    """The agent in a file (.safetensors), or the package's of that name: "pvn", "gsmn", "chaplot"."""
+    """The agent in a file (.safetensors), or the package's of that name: "pvn-plus", "pvn", "gsmn", "chaplot"."""
     from pvn.simulator.simulator import checked_device
 
     path, device = _find(agent), checked_device(device)

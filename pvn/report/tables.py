@@ -95,7 +95,11 @@ def print_flights(
 def print_agent_report(report: dict[str, Any]) -> None:
     """How long the parts of a flight's step and of a training step take."""
     console = Console()
-    table = Table("part", "ms", title=f"one step of one flight, {report['device']}, {report['threads']} threads")
+    table = Table(
+        "part",
+        "ms",
+        title=f"one step of one flight of {report['agent']}, {report['device']}, {report['threads']} threads",
+    )
     table.columns[1].justify = "right"
     for name, value in report["policy"].items():
         table.add_row(name.removesuffix("_ms").replace("_", " "), f"{value:.1f}")

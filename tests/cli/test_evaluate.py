@@ -95,11 +95,11 @@ def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed)
             "pvn evaluate --corpus two --limit 1 --json --altitude 4 --yaw-factor 2 --stop-threshold 0.9 --plan-every 3"
         )
     )
-    name = "pvn_altitude4_yaw2_stop0.9_plan3"
-    assert [row["system"] for row in (*plain, *changed)] == ["pvn", name]
+    name = "pvn-plus_altitude4_yaw2_stop0.9_plan3"
+    assert [row["system"] for row in (*plain, *changed)] == ["pvn-plus", name]
     assert plain[0]["metres"] != changed[0]["metres"]
     assert sorted(path.name for path in Path("results").iterdir()) == [
-        f"pvn_{rest}dev_1.{ending}"
+        f"pvn-plus_{rest}dev_1.{ending}"
         for rest in ("altitude4_yaw2_stop0.9_plan3_", "")
         for ending in ("json", "safetensors")
     ]

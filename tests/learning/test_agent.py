@@ -111,13 +111,14 @@ def test_agents_that_do_not_name_their_system_are_pvn(fresh_agent, tmp_path):
 
 
 def test_a_shipped_agent_is_loaded_by_name_or_by_path():
-    assert shipped_names() == ["chaplot", "gsmn", "pvn"]
+    assert shipped_names() == ["chaplot", "gsmn", "pvn", "pvn-plus"]
     by_name, by_path = load_agent("gsmn"), load_agent(shipped_weights("gsmn"))
     assert isinstance(by_name, GSMN)
     weights = [list(agent.model.resnet.parameters()) for agent in (by_name, by_path)]
     assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
     for name in ("oracle", "pvn-no-aux", "agent"):
-        with pytest.raises(ValueError, match=f"agent: got '{name}', expected chaplot, gsmn, pvn, whose weights are in"):
+        expected = "chaplot, gsmn, pvn, pvn-plus, whose weights are in"
+        with pytest.raises(ValueError, match=f"agent: got '{name}', expected {expected}"):
             load_agent(name)
 
 
