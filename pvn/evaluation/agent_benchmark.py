@@ -72,7 +72,7 @@ def measure_policy(name: str, device: str, repeats: int = 40) -> dict[str, float
     """Milliseconds of one step of an agent, a single flight, and of its parts."""
     agent, task = load_agent(name, device), sample_paragraph(0)[0].task
     if not isinstance(agent, PVN):
-        raise ValueError(f"agent: got {name}, expected one with PVN's two stages, such as pvn-plus or pvn")
+        raise ValueError(f"agent: got {name}, expected one with PVN's two stages, such as pvn")
     simulator = simulator_for([task], device=device)
     observation = simulator.reset(torch.tensor([task.start], dtype=torch.float64))
     begun = agent.begin([task], simulator.device)
