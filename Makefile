@@ -27,8 +27,8 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 check: setup
-	$(BIN)/ruff format --check pvn tests docs/conf.py
-	$(BIN)/ruff check pvn tests docs/conf.py
+	$(BIN)/ruff format --check pvn tests runs docs/conf.py
+	$(BIN)/ruff check pvn tests runs docs/conf.py
 	$(BIN)/mypy
 
 # The site: build/docs/index.html. Every page is read afresh, for Sphinx does not repeat the warnings of pages it has kept.

@@ -4,7 +4,8 @@
     python runs/plus.py --out plus --device cuda
 
 Everything goes to the folder `out`; what is there already is not done again, so a run that was stopped continues. All
-variants take about as many steps: one with fewer segments passes over them more often. Needs no more than training.
+variants take about as many steps: one with fewer segments passes over them more often. No package is needed that
+training does not need.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.natural.bundled import natural_corpus
-from pvn.corpus.segments import Corpus, Segment, joined
+from pvn.corpus.segments import Corpus, Segment
 from pvn.evaluation.evaluate import evaluate
 from pvn.learning.presets import make_own_corpus, plus, train, with_changes
 from pvn.learning.training import training_segments
@@ -128,13 +129,13 @@ def main() -> None:
     out, limit = options.out, options.limit
     corpus = make_own_corpus(with_changes(plus(), options.changes), out)
     print(f"{len(corpus['train']):,} training segments: {out / FOLDER}", flush=True)
-    generated = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores()) if limit is None else None
     natural = natural_corpus(only=("dev",))
     voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))
     phrases = tuple(segment for segment in corpus["dev"] if segment.source == "phrases")
     splits = {"natural": natural, "dev": Corpus("dev", {"dev": phrases})}
-    if generated is not None:
-        splits["test"] = joined([Corpus("test", {"dev": generated["test"]})], "test")
+    if limit is None:
+        test = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores())["test"]
+        splits["test"] = Corpus("test", {"dev": test})
     if voices:
         splits["voices"] = Corpus("voices", {"dev": voices})
     for name in options.variant:

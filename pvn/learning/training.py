@@ -46,7 +46,7 @@ class TrainingTextConfig:
     """Which instructions are learned from, and how often those that people wrote."""
 
     size: int = 27_965
-    """If no corpus is given: size of the one that is made (`pvn corpus make`), of which training needs 71%."""
+    """If no corpus is given: size of the one that is made, as for `pvn corpus make`; only train and dev are made."""
     has_natural: bool = False
     """If no corpus is given: whether natural instructions are added."""
     narrated: int = 0

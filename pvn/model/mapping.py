@@ -23,7 +23,7 @@ MENTIONED_LOG_ODDS = -3.1
 
 @dataclass(frozen=True, kw_only=True)
 class MappingSizes:
-    """Sizes of instruction encoder and grounding that a recipe chooses; the defaults are the paper's."""
+    """Sizes of encoders and grounding that a recipe chooses; the defaults are the paper's."""
 
     word_size: int = 20
     """Size of a word's embedding (authors' code)."""
@@ -159,6 +159,8 @@ class WordAttention(nn.Module):
     def __init__(self, state_size: int, num_channels: int) -> None:
         """state_size: of a word's state; num_channels: of what the cells take from the words, a multiple of HEADS."""
         super().__init__()
+        if num_channels % HEADS:
+            raise ValueError(f"attention_channels: got {num_channels}, expected a multiple of the {HEADS} heads")
         # The features that a word looks for, and its score for any cell.
         self.key = nn.Linear(state_size, HEADS * (CHANNELS + 1))
         self.value = nn.Linear(state_size, num_channels)
@@ -177,7 +179,7 @@ class WordAttention(nn.Module):
         features, score = key[..., :CHANNELS], key[..., CHANNELS]
         score = score.masked_fill(~instructions.is_word[:, None], -torch.inf)  # (Q, HEADS, N)
         scores = torch.baddbmm(score.flatten(1)[:, None], cells, features.flatten(1, 2).mT, alpha=CHANNELS**-0.5)
-        # In the precision of the scores: autocast would choose the full one, and spend most of its time there.
+        # In the precision of the scores; autocast would choose the full one, twice as much to read and to write.
         weights = scores.view(*scores.shape[:2], HEADS, -1).softmax(-1, dtype=scores.dtype).flatten(2)
         taken = by_head(self.value(instructions.words))[..., None, :]
         # A head's words have values in that head's channels alone.

@@ -32,6 +32,11 @@ def test_each_head_of_a_cell_takes_the_mean_of_the_words_that_match_it():
             assert torch.allclose(taken[sentence, :, 4 * head : 4 * head + 4], expected, atol=1e-5)
 
 
+def test_channels_that_the_heads_cannot_share_are_refused():
+    with pytest.raises(ValueError, match="attention_channels: got 31, expected a multiple of the 2 heads"):
+        VisitationModel(VisitationConfig(num_words=12, attention_channels=31))
+
+
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
