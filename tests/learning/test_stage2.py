@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from pvn.learning.checkpoint import read_tensors
-from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config, train_stage2
+from pvn.learning.stage2 import CHECKPOINT, DemonstratedVisitation, Stage2Config, train_stage2
 from pvn.learning.training import STAGE2, stage2_beside
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
@@ -53,6 +54,17 @@ def test_a_process_of_its_own_trains_the_same_stage_2(segments, tmp_path):
     written = read_tensors(folder / STAGE2)
     assert written.keys() == pilot.state_dict().keys()
     assert all(torch.equal(value, written[name]) for name, value in pilot.state_dict().items())
+
+
+@pytest.mark.long
+def test_stage_2_imitates_the_oracle_of_its_recipe(segments, tmp_path):
+    """One that flies slower the further it has to turn shows lower speeds on the same flights."""
+    speeds = {}
+    for name, oracle in {"papers": OracleConfig(), "careful": OracleConfig(turns_on_the_spot=1.0)}.items():
+        config = Stage2Config(pretrain_flights=8, pretrain_epochs=1, num_iterations=0, oracle=oracle)
+        train_stage2(fresh_pilot(), segments, config, tmp_path / name)
+        speeds[name] = float(read_tensors(tmp_path / name / CHECKPOINT)["wanted"][:, 0].mean())
+    assert speeds["careful"] < 0.97 * speeds["papers"]
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """PVN, the agent: it maps at every step, predicts at some, and flies by its last prediction."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from pvn.learning.stage2 import DemonstratedVisitation, action_loss
 from pvn.model.execution import look_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
-from pvn.model.pvn import IdealAct
+from pvn.model.pvn import PVN, IdealAct
 from pvn.model.visitation import GOAL
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
@@ -73,6 +74,17 @@ def test_the_agent_flies_by_the_last_prediction_as_it_lies_around_the_drone_now(
     assert torch.allclose(now.after.output, output, atol=1e-6)
     assert torch.allclose(now.action, to_action(output, 0.07, SIMULATOR), atol=1e-5)
     assert not torch.allclose(now.after.output, flown[0].after.output, atol=1e-6)
+
+
+def test_until_it_stops_the_agent_flies_at_its_least_speed_or_faster(agent, flown):
+    """Stage 2 is made to ask for standing still."""
+    execution = copy.deepcopy(agent.execution)
+    execution.config = replace(execution.config, min_speed=0.15)
+    torch.nn.init.zeros_(execution.output.weight)
+    execution.output.bias.data = torch.tensor([-1.0, 0.0, -10.0])
+    careful = PVN(agent.visitation, execution, agent.vocabulary, simulator=agent.simulator)
+    action, _ = careful.act(flown[0].observation, flown[0].before)
+    assert torch.allclose(action, torch.tensor([0.15 * SIMULATOR.max_speed, 0.0, 0.0]).expand(3, -1))
 
 
 def has_gradient(parameter):
