@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +17,7 @@ from pvn.corpus.segments import Segment, paragraphs_of
 from pvn.evaluation.metrics import FlightMetrics, measure_flights
 from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
-from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
 
 FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
@@ -69,17 +68,6 @@ def flights_of(log: FlightLog) -> Flights:
         num_steps=steps,
         has_stopped=log.has_stopped.cpu(),
     )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """A context in which torch uses one thread: a second makes a flight no faster, and keeps a core busy waiting."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flights:

@@ -13,14 +13,14 @@ from torch import Tensor
 from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
-from pvn.evaluation.flights import FLIGHTS_PER_BATCH, Flights, flights_of, joined, one_thread
+from pvn.evaluation.flights import FLIGHTS_PER_BATCH, Flights, flights_of, joined
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, to_map
 from pvn.learning.losses import LossConfig, target_distributions
 from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly, one_thread, simulator_for
 from pvn.simulator.interface import STOP, Observation
 
 FIRST_AND_LAST = ("first", "last")

@@ -35,6 +35,7 @@ from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel, VisitationSizes
+from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import AGENT_FILE
 
@@ -156,9 +157,14 @@ def _train_stage2(
     is_resumed: bool,
     watch: OnProgress = ignore_progress,
 ) -> float:
-    """Train stage 2 and write it, both on the host; how many seconds it took."""
+    """Train stage 2 and write it, both on the host; how many seconds it took.
+
+    Its networks are so small that more threads only wait for each other; and sums that do not depend on the number of
+    cores give the same weights everywhere.
+    """
     began = time.perf_counter()
-    train_stage2(execution, segments, config, folder, is_resumed=is_resumed, watch=watch)
+    with one_thread():
+        train_stage2(execution, segments, config, folder, is_resumed=is_resumed, watch=watch)
     write_tensors(folder / STAGE2, execution.state_dict())
     return time.perf_counter() - began
 
@@ -174,8 +180,6 @@ def stage2_beside(
     from pvn.processes import process_pool
 
     with process_pool(1) as pool:
-        # With as many threads as here: sums depend on them in their last digits.
-        pool.submit(torch.set_num_threads, torch.get_num_threads())
         # A copy, because torch shares the tensors that it sends to another process.
         yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,17 @@ def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
         num_steps=torch.cat([log.num_steps for log in logs]),
         has_stopped=torch.cat([log.has_stopped for log in logs]),
     )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A context in which torch uses one thread: a second makes a flight no faster, and keeps a core busy waiting."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def simulator_for(
