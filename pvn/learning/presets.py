@@ -43,7 +43,12 @@ def plus() -> Recipe:
         name="plus",
         stage1=Stage1Config(num_epochs=6, word_steps=1000),
         text=TrainingTextConfig(
-            size=5 * 27_965, has_natural=True, narrated=40_000, natural_repeats=3, mirrors_natural=True
+            size=5 * 27_965,
+            has_natural=True,
+            narrated=40_000,
+            natural_repeats=3,
+            mirrors_natural=True,
+            circle_repeats=4,
         ),
     )
 

@@ -58,6 +58,8 @@ class TrainingTextConfig:
     """Times that a segment with a natural instruction is flown in an epoch."""
     mirrors_natural: bool = False
     """Whether their mirror images are flown too."""
+    circle_repeats: int = 1
+    """Times that a segment with a full circle is flown in an epoch: they are few, and the hardest to fly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +96,22 @@ MIRRORED_ENVIRONMENT = 10_000_000
 
 
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
-    """The training split as stage 1 reads it: natural instructions mirrored and repeated."""
+    """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
     from pvn.corpus.mirroring import mirrored
 
     natural = [segment for segment in segments if segment.source == "natural"]
     twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
-    return [*segments, *twins, *(natural + twins) * (config.natural_repeats - 1)]
+    circles = [segment for segment in (*segments, *twins) if _has_full_circle(segment)]
+    repeated = (natural + twins) * (config.natural_repeats - 1) + circles * (config.circle_repeats - 1)
+    return [*segments, *twins, *repeated]
+
+
+def _has_full_circle(segment: Segment) -> bool:
+    """Whether one of its manoeuvres is a full circle round a landmark: "circle A left full"."""
+    note = segment.annotation
+    return note is not None and any(
+        words[:1] + words[3:] == ["circle", "full"] for words in map(str.split, note.manoeuvres)
+    )
 
 
 def _train_stage1(
