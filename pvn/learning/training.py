@@ -19,7 +19,6 @@ from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
-from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
 from pvn.learning.optimisation import (
@@ -207,7 +206,10 @@ def train_pvn(
     watch: OnStageProgress = ignore_stage_progress,
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
-    device = torch.device(device)
+    from pvn.learning.agent import save_agent
+    from pvn.simulator.simulator import checked_device
+
+    device = checked_device(device)  # now, and not after stage 2 has been trained beside a stage 1 that cannot be
     vocabulary = Vocabulary.from_texts(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
     )
