@@ -36,7 +36,7 @@ FLOWN_BY_ONE = {"voices": "without-three-voices", "test": "pvn-plus"}
 
 @dataclass(frozen=True)
 class Variant:
-    """pvn-plus with something left out."""
+    """pvn-plus with something left out, or one thing more."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     """To its recipe."""
@@ -70,6 +70,7 @@ VARIANTS = {
     "without-attention": Variant({"sizes.attention_channels": 0}),
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
+    "with-other-names": Variant({"text.renames_natural": True}),
     "without-three-voices": Variant(without_authors=VOICES),
 }
 

@@ -57,6 +57,8 @@ class TrainingTextConfig:
     """Times that a segment with a natural instruction is flown in an epoch."""
     mirrors_natural: bool = False
     """Whether their mirror images are flown too."""
+    renames_natural: bool = False
+    """Whether landmarks have other names in their repetitions, where names are known that fit no other landmark."""
     circle_repeats: int = 1
     """Times that a segment with a full circle is flown in an epoch: they are few, and the hardest to fly."""
 
@@ -97,12 +99,17 @@ MIRRORED_ENVIRONMENT = 10_000_000
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
     """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
     from pvn.corpus.mirroring import mirrored
+    from pvn.corpus.narrator.renaming import renamed
 
     natural = [segment for segment in segments if segment.source == "natural"]
     twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
+    repeated = [
+        renamed(segment, time) if config.renames_natural else segment
+        for time in range(1, config.natural_repeats)
+        for segment in (*natural, *twins)
+    ]
     circles = [segment for segment in (*segments, *twins) if _has_full_circle(segment)]
-    repeated = (natural + twins) * (config.natural_repeats - 1) + circles * (config.circle_repeats - 1)
-    return [*segments, *twins, *repeated]
+    return [*segments, *twins, *repeated, *circles * (config.circle_repeats - 1)]
 
 
 def _has_full_circle(segment: Segment) -> bool:

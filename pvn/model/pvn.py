@@ -28,6 +28,9 @@ from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
+OUT_OF_VIEW = 6.0
+"""A goal closer to the start than this, metres, is not looked for."""
+
 
 @dataclass(frozen=True)
 class PVNMemory:
@@ -158,7 +161,8 @@ class PVN:
             visitation = memory.visitation.replaced(is_looking, visitation)
         if not is_checked:
             return visitation, memory.look
-        unseen = visitation.unseen_goal.flatten(1)
+        # The ground close to the drone is out of view wherever it looks; circles end there.
+        unseen = visitation.unseen_goal.flatten(1) * (self.visitation.places.norm(dim=1) > OUT_OF_VIEW)
         is_unsure = unseen.sum(1) > threshold
         if step == 0:
             on_left = unseen @ (self.visitation.places[:, 1] > 0).to(unseen)

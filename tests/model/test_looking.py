@@ -8,7 +8,7 @@ import torch
 
 from pvn.geometry import wrap_angle
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.pvn import PVN, IdealAct
+from pvn.model.pvn import OUT_OF_VIEW, PVN, IdealAct
 from pvn.model.visitation import Visitation, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import STOP, SimulatorConfig
@@ -35,8 +35,9 @@ def flight_of(agent, tasks, num_steps):
 
 
 def unseen_at_the_start(agent, tasks):
-    """Probability (B,) that the goal is where nothing was seen in the first picture."""
-    return flight_of(looking(agent, 1.0), tasks, 1).memories[0].visitation.unseen_goal.flatten(1).sum(1)
+    """Probability (B,) that the goal is some way off where nothing was seen in the first picture."""
+    unseen = flight_of(looking(agent, 1.0), tasks, 1).memories[0].visitation.unseen_goal.flatten(1)
+    return unseen[:, agent.visitation.places.norm(dim=1) > OUT_OF_VIEW].sum(1)
 
 
 def test_a_drone_that_cannot_see_its_goal_makes_three_quarter_turns_on_the_spot_and_then_flies(agent, tasks):
@@ -75,6 +76,14 @@ def test_it_turns_to_the_side_where_its_goal_may_be(agent, tasks, monkeypatch):
 
         monkeypatch.setattr(Visitation, "unseen_goal", property(on_one_side))
         assert torch.equal(flight_of(looking(agent, 0.5), tasks, 1).memories[0].look, torch.full((3,), side))
+
+
+def test_it_does_not_look_for_a_goal_close_by(agent, tasks, monkeypatch):
+    """A full circle ends where it begins: on ground that the camera, which looks ahead, never saw."""
+    close = agent.visitation.places.norm(dim=1) < OUT_OF_VIEW
+    goal = (close.float() / close.sum()).view(1, 64, 64).expand(3, -1, -1)
+    monkeypatch.setattr(Visitation, "unseen_goal", property(lambda self: goal))
+    assert not flight_of(looking(agent, 0.5), tasks, 1).memories[0].look.any()
 
 
 def test_a_drone_that_sees_where_its_goal_is_flies_at_once(agent, tasks):
