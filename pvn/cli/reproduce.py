@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
 from pvn.cli.options import Device, PaperPreset, PaperSystemNames
 from pvn.cli.reproduction_folder import ReproductionFolder
 from pvn.cli.train import Train
-from pvn.systems import SYSTEMS
+from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
+
+if TYPE_CHECKING:
+    from pvn.evaluation.summary import Summary
 
 SIZES = {"paper": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
@@ -55,6 +58,12 @@ def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
     _evaluate(verb)
 
 
+def _read_summary(stem: Path) -> Summary:
+    from pvn.evaluation.summary import Summary
+
+    return Summary.from_json(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Reproduce the paper's results table: corpus, training and flights of all systems, and a report beside the paper.
@@ -76,6 +85,8 @@ class Reproduce:
     """Segments of the corpus that is made; by default the preset's number."""
     limit: int | None = None
     """Fly only this many segments of each split; by default the preset's number."""
+    seeds: int = 1
+    """Training runs of each learned system, with seeds from 0; the report compares systems over all of them."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -122,62 +133,96 @@ class Reproduce:
         runs = [run for name, _ in self._rows() if (run := SYSTEMS[name].run) is not None]
         return list(dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None))
 
-    def _training(self, run: str) -> Train:
-        lender = SYSTEMS[run].stage1_of
+    def _training(self, run: str, seed: int) -> Train:
+        lender, runs = SYSTEMS[run].stage1_of, self.folder.with_seed(seed).runs
         return Train(
-            corpus=self.folder.corpus, out=self.folder.runs / run, agent=run, preset=self.preset, device=self.device,
-            stage1_from=None if lender is None else self.folder.runs / lender, resume=True,
+            corpus=self.folder.corpus, out=runs / run, agent=run, preset=self.preset, seed=seed, device=self.device,
+            stage1_from=None if lender is None else runs / lender, resume=True,
         )  # fmt: skip
 
-    def _evaluation(self, names: tuple[str, ...], split: Any) -> Evaluate:
+    def _evaluation(self, names: tuple[str, ...], split: Any, seed: int = 0) -> Evaluate:
+        folder = self.folder.with_seed(seed)
         return Evaluate(
-            agent=names, corpus=self.folder.corpus, split=split, limit=self.folder.limit, device=self.device,
-            runs=self.folder.runs, out=self.folder.results,
+            agent=names, corpus=folder.corpus, split=split, limit=folder.limit, device=self.device,
+            runs=folder.runs, out=folder.results,
         )  # fmt: skip
+
+    def _executed(self) -> list[str]:
+        """Systems whose second stage is flown by true distributions, too; another height would not change it."""
+        rows = [SYSTEMS[name] for name, split in self._rows() if split == "dev"]
+        return [
+            system.name
+            for system in rows
+            if system.run is not None
+            and SYSTEMS[system.run].training == "two stages"
+            and not system.flight_changes.has_ideal_act
+            and system.flight_changes.altitude is None
+        ]
 
     def steps(self) -> Iterator[Step]:
         """Every step before the report, in order."""
         folder = self.folder
         if self.corpus is None:
             yield Step("corpus", self._corpus_made.run, lambda: folder.has_corpus)
-        for run in self._runs():
-            yield Step(f"train {run}", partial(_train, self._training(run)), folder.agent(run).exists)
-        for name, split in self._rows():
-            act = partial(_evaluate_afresh, self._evaluation((name,), split), folder.stem(name, split))
-            yield Step(f"evaluate {name} {split}", act, partial(folder.has_results, name, split))
+        for seed in range(self.seeds):
+            own, suffix = folder.with_seed(seed), f" seed {seed}" if seed else ""
+            for run in self._runs():
+                yield Step(f"train {run}{suffix}", partial(_train, self._training(run, seed)), own.agent(run).exists)
+            for name, split in self._rows():
+                if seed and not SYSTEMS[name].is_learned:  # would fly the same again
+                    continue
+                act = partial(_evaluate_afresh, self._evaluation((name,), split, seed), own.stem(name, split))
+                yield Step(f"evaluate {name} {split}{suffix}", act, partial(own.has_results, name, split))
+        for name in self._executed():
+            verb = replace(self._evaluation((name,), "dev"), true_distributions=True)
+            act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+            done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
+            yield Step(f"evaluate {name} dev by true distributions", act, done)
         if PREDICTING in self._rows():
             verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1]), bound=True)
             yield Step("evaluate predictions", partial(_evaluate, verb), partial(folder.has_predictions, *PREDICTING))
 
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
-        folder, where = self.folder, f"--device {self.device}"
+        folder = self.folder
         lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {folder.corpus}"]
-        for run in self._runs():
-            lender = SYSTEMS[run].stage1_of
-            lines.append(
-                f"pvn train --agent {run} --preset {self.preset} --corpus {folder.corpus} --out {folder.runs / run} "
-                + where
-                + ("" if lender is None else f" --stage1-from {folder.runs / lender}")
-            )
-        limit = "" if folder.limit is None else f" --limit {folder.limit}"
-        groups = {
-            split: " ".join(name for name, own in self._rows() if own == split)
-            for split in dict.fromkeys(split for _, split in self._rows())
-        }
-        evaluations = [(names, split, "") for split, names in groups.items()]
+        lines += [self._training_command(run, seed) for seed in range(self.seeds) for run in self._runs()]
+        splits = list(dict.fromkeys(split for _, split in self._rows()))
+        for seed in range(self.seeds):
+            rows = [(name, split) for name, split in self._rows() if not seed or SYSTEMS[name].is_learned]
+            groups = {split: " ".join(name for name, own in rows if own == split) for split in splits}
+            lines += [self._evaluation_command(names, split, seed) for split, names in groups.items() if names]
+        if executed := self._executed():
+            lines.append(self._evaluation_command(" ".join(executed), "dev", 0) + " --true-distributions")
         if PREDICTING in self._rows():
-            evaluations.append((*PREDICTING, " --bound"))
-        lines += [
-            f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
-            f"--out {folder.results} {where}{limit}{bound}"
-            for names, split, bound in evaluations
-        ]
+            lines.append(self._evaluation_command(*PREDICTING, 0) + " --bound")
         return (*lines, self._command())
+
+    def _training_command(self, run: str, seed: int) -> str:
+        lender, runs = SYSTEMS[run].stage1_of, self.folder.with_seed(seed).runs
+        return (
+            f"pvn train --agent {run} --preset {self.preset} --corpus {self.folder.corpus} --out {runs / run} "
+            f"--device {self.device}"
+            + ("" if lender is None else f" --stage1-from {runs / lender}")
+            + (f" --seed {seed}" if seed else "")
+        )
+
+    def _evaluation_command(self, names: str, split: str, seed: int) -> str:
+        folder = self.folder.with_seed(seed)
+        limit = "" if folder.limit is None else f" --limit {folder.limit}"
+        return (
+            f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
+            f"--out {folder.results} --device {self.device}{limit}"
+        )
 
     def _command(self) -> str:
         """This very command."""
-        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit}
+        given = {
+            "corpus": self.corpus,
+            "size": self.size,
+            "limit": self.limit,
+            "seeds": self.seeds if self.seeds > 1 else None,
+        }
         options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
         agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
         return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
@@ -188,7 +233,7 @@ class Reproduce:
         from pvn.simulator.simulator import checked_device
 
         checked_device(self.device)
-        for name, value in (("size", self.size), ("limit", self.limit)):
+        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
         if self.corpus is not None:
@@ -226,15 +271,14 @@ class Reproduce:
         from pvn.evaluation.intervals import Bootstrap
         from pvn.evaluation.paper import TABLE
         from pvn.evaluation.pilots import load_pilot
-        from pvn.evaluation.summary import Summary
         from pvn.learning.checkpoint import read_json
         from pvn.report.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
         from pvn.report.results_page import Provenance, StepTime, write_report
 
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
-        files = [folder.stem(*row).with_suffix(".json") for row in finished]
-        summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+        summaries = [_read_summary(folder.stem(*row)) for row in finished]
+        further = {seed: folder.with_seed(seed) for seed in folder.further_seeds()}
         with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
@@ -252,9 +296,23 @@ class Reproduce:
             commands=self.commands(),
             seeds={
                 "corpus": int(origin(folder.corpus).get("seed", 0)),
-                "training": Train.seed,
+                "training": Train.seed if not further else f"{Train.seed} and {', '.join(map(str, further))}",
                 "intervals": Bootstrap().seed,
             },
             times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
         )
-        write_report(self.out / "report.md", summaries, provenance, illustrations)
+        write_report(
+            self.out / "report.md",
+            summaries,
+            provenance,
+            illustrations,
+            further_seeds={
+                seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
+                for seed, own in further.items()
+            },
+            by_true_distributions={
+                name: _read_summary(folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+                for name in SYSTEMS
+                if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
+            },
+        )

@@ -98,10 +98,25 @@ def test_what_does_not_belong_together_is_refused(options, message, refused):
 
 def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
     steps = [step.name for step in Reproduce(out=Path("made"), agent=("pvn-no-goal",)).steps()]
-    assert steps == ["corpus", "train pvn", "train pvn-no-goal", "evaluate pvn-no-goal dev"]
+    flown = ["evaluate pvn-no-goal dev", "evaluate pvn-no-goal dev by true distributions"]
+    assert steps == ["corpus", "train pvn", "train pvn-no-goal", *flown]
     commands = Reproduce(out=Path("made"), agent=("pvn-half-height", "pvn-no-dagger")).commands()
     assert [line.split()[3] for line in commands if " train " in line] == ["pvn", "pvn-no-dagger"]
     assert commands[2].endswith("--stage1-from made/runs/pvn")
+
+
+def test_further_seeds_train_and_fly_learned_systems_in_folders_of_their_own():
+    reproduce = Reproduce(out=Path("made"), agent=("stop", "pvn-no-goal"), seeds=2)
+    steps = [step.name for step in reproduce.steps()]
+    assert [name for name in steps if name.endswith("seed 1")] == [
+        "train pvn seed 1", "train pvn-no-goal seed 1", "evaluate pvn-no-goal dev seed 1",
+    ]  # fmt: skip
+    assert steps.count("evaluate stop dev") == 1
+    trained = next(line for line in reproduce.commands() if "--out made/seed1/runs/pvn-no-goal" in line)
+    assert trained.endswith("--stage1-from made/seed1/runs/pvn --seed 1") and "--corpus made/corpus" in trained
+    flown = next(line for line in reproduce.commands() if "--out made/seed1/results" in line)
+    assert "--agent pvn-no-goal --corpus made/corpus" in flown and "--runs made/seed1/runs" in flown
+    assert reproduce.commands()[-1].endswith("--agent stop pvn-no-goal --seeds 2")
 
 
 def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):
