@@ -85,8 +85,6 @@ class Reproduce:
     """Segments of the corpus that is made; by default the preset's number."""
     limit: int | None = None
     """Fly only this many segments of each split; by default the preset's number."""
-    seeds: int = 1
-    """Training runs of each learned system, with seeds from 0; the report compares systems over all of them."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -133,18 +131,17 @@ class Reproduce:
         runs = [run for name, _ in self._rows() if (run := SYSTEMS[name].run) is not None]
         return list(dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None))
 
-    def _training(self, run: str, seed: int) -> Train:
-        lender, runs = SYSTEMS[run].stage1_of, self.folder.with_seed(seed).runs
+    def _training(self, run: str) -> Train:
+        lender = SYSTEMS[run].stage1_of
         return Train(
-            corpus=self.folder.corpus, out=runs / run, agent=run, preset=self.preset, seed=seed, device=self.device,
-            stage1_from=None if lender is None else runs / lender, resume=True,
+            corpus=self.folder.corpus, out=self.folder.runs / run, agent=run, preset=self.preset, device=self.device,
+            stage1_from=None if lender is None else self.folder.runs / lender, resume=True,
         )  # fmt: skip
 
-    def _evaluation(self, names: tuple[str, ...], split: Any, seed: int = 0) -> Evaluate:
-        folder = self.folder.with_seed(seed)
+    def _evaluation(self, names: tuple[str, ...], split: Any) -> Evaluate:
         return Evaluate(
-            agent=names, corpus=folder.corpus, split=split, limit=folder.limit, device=self.device,
-            runs=folder.runs, out=folder.results,
+            agent=names, corpus=self.folder.corpus, split=split, limit=self.folder.limit, device=self.device,
+            runs=self.folder.runs, out=self.folder.results,
         )  # fmt: skip
 
     def _executed(self) -> list[str]:
@@ -164,15 +161,11 @@ class Reproduce:
         folder = self.folder
         if self.corpus is None:
             yield Step("corpus", self._corpus_made.run, lambda: folder.has_corpus)
-        for seed in range(self.seeds):
-            own, suffix = folder.with_seed(seed), f" seed {seed}" if seed else ""
-            for run in self._runs():
-                yield Step(f"train {run}{suffix}", partial(_train, self._training(run, seed)), own.agent(run).exists)
-            for name, split in self._rows():
-                if seed and not SYSTEMS[name].is_learned:  # would fly the same again
-                    continue
-                act = partial(_evaluate_afresh, self._evaluation((name,), split, seed), own.stem(name, split))
-                yield Step(f"evaluate {name} {split}{suffix}", act, partial(own.has_results, name, split))
+        for run in self._runs():
+            yield Step(f"train {run}", partial(_train, self._training(run)), folder.agent(run).exists)
+        for name, split in self._rows():
+            act = partial(_evaluate_afresh, self._evaluation((name,), split), folder.stem(name, split))
+            yield Step(f"evaluate {name} {split}", act, partial(folder.has_results, name, split))
         for name in self._executed():
             verb = replace(self._evaluation((name,), "dev"), true_distributions=True)
             act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
@@ -184,45 +177,35 @@ class Reproduce:
 
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
-        folder = self.folder
+        folder, where = self.folder, f"--device {self.device}"
         lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {folder.corpus}"]
-        lines += [self._training_command(run, seed) for seed in range(self.seeds) for run in self._runs()]
-        splits = list(dict.fromkeys(split for _, split in self._rows()))
-        for seed in range(self.seeds):
-            rows = [(name, split) for name, split in self._rows() if not seed or SYSTEMS[name].is_learned]
-            groups = {split: " ".join(name for name, own in rows if own == split) for split in splits}
-            lines += [self._evaluation_command(names, split, seed) for split, names in groups.items() if names]
-        if executed := self._executed():
-            lines.append(self._evaluation_command(" ".join(executed), "dev", 0) + " --true-distributions")
-        if PREDICTING in self._rows():
-            lines.append(self._evaluation_command(*PREDICTING, 0) + " --bound")
-        return (*lines, self._command())
-
-    def _training_command(self, run: str, seed: int) -> str:
-        lender, runs = SYSTEMS[run].stage1_of, self.folder.with_seed(seed).runs
-        return (
-            f"pvn train --agent {run} --preset {self.preset} --corpus {self.folder.corpus} --out {runs / run} "
-            f"--device {self.device}"
-            + ("" if lender is None else f" --stage1-from {runs / lender}")
-            + (f" --seed {seed}" if seed else "")
-        )
-
-    def _evaluation_command(self, names: str, split: str, seed: int) -> str:
-        folder = self.folder.with_seed(seed)
+        for run in self._runs():
+            lender = SYSTEMS[run].stage1_of
+            lines.append(
+                f"pvn train --agent {run} --preset {self.preset} --corpus {folder.corpus} --out {folder.runs / run} "
+                + where
+                + ("" if lender is None else f" --stage1-from {folder.runs / lender}")
+            )
         limit = "" if folder.limit is None else f" --limit {folder.limit}"
-        return (
+        groups = {
+            split: " ".join(name for name, own in self._rows() if own == split)
+            for split in dict.fromkeys(split for _, split in self._rows())
+        }
+        evaluations = [(names, split, "") for split, names in groups.items()]
+        if executed := self._executed():
+            evaluations.append((" ".join(executed), "dev", " --true-distributions"))
+        if PREDICTING in self._rows():
+            evaluations.append((*PREDICTING, " --bound"))
+        lines += [
             f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
-            f"--out {folder.results} --device {self.device}{limit}"
-        )
+            f"--out {folder.results} {where}{limit}{option}"
+            for names, split, option in evaluations
+        ]
+        return (*lines, self._command())
 
     def _command(self) -> str:
         """This very command."""
-        given = {
-            "corpus": self.corpus,
-            "size": self.size,
-            "limit": self.limit,
-            "seeds": self.seeds if self.seeds > 1 else None,
-        }
+        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit}
         options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
         agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
         return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
@@ -233,7 +216,7 @@ class Reproduce:
         from pvn.simulator.simulator import checked_device
 
         checked_device(self.device)
-        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds)):
+        for name, value in (("size", self.size), ("limit", self.limit)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
         if self.corpus is not None:
@@ -278,7 +261,6 @@ class Reproduce:
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
         summaries = [_read_summary(folder.stem(*row)) for row in finished]
-        further = {seed: folder.with_seed(seed) for seed in folder.further_seeds()}
         with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
@@ -296,7 +278,7 @@ class Reproduce:
             commands=self.commands(),
             seeds={
                 "corpus": int(origin(folder.corpus).get("seed", 0)),
-                "training": Train.seed if not further else f"{Train.seed} and {', '.join(map(str, further))}",
+                "training": Train.seed,
                 "intervals": Bootstrap().seed,
             },
             times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
@@ -308,7 +290,7 @@ class Reproduce:
             illustrations,
             further_seeds={
                 seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
-                for seed, own in further.items()
+                for seed, own in folder.further_seeds().items()
             },
             by_true_distributions={
                 name: _read_summary(folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))

@@ -56,14 +56,10 @@ class ReproductionFolder:
         num_segments = 0 if self.limit is None else min(self.limit, count_segments(self.corpus).get(split, 0))
         return result_stem(self.results, system, split, self.limit, num_segments)
 
-    def with_seed(self, seed: int) -> ReproductionFolder:
-        """Where runs and results of training with a seed are: those of seed 0 here, others in folders of their own."""
-        return self if seed == 0 else replace(self, out=self.out / f"seed{seed}")
-
-    def further_seeds(self) -> list[int]:
-        """Seeds other than 0 that have a folder."""
-        numbers = [path.name.removeprefix("seed") for path in self.out.glob("seed*")]
-        return sorted(int(number) for number in numbers if number.isdecimal())
+    def further_seeds(self) -> dict[int, ReproductionFolder]:
+        """Folders in this one with runs and results of training with other seeds than 0: seed1, seed2, and so on."""
+        found = {path.name.removeprefix("seed"): path for path in self.out.glob("seed*")}
+        return {int(seed): replace(self, out=path) for seed, path in sorted(found.items()) if seed.isdecimal()}
 
     def has_results(self, system: str, split: Any, suffix: str = "") -> bool:
         """Whether a system has flown everything with its current agent; suffix: of its name, for changed flights."""

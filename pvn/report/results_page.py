@@ -37,7 +37,7 @@ class Provenance:
     """Its name, as used in a sentence."""
     commands: tuple[str, ...]
     """Command lines that give the same results."""
-    seeds: Mapping[str, int | str]
+    seeds: Mapping[str, int]
     """By their purpose."""
     times: Mapping[str, StepTime]
     """By step."""

@@ -105,18 +105,15 @@ def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
     assert commands[2].endswith("--stage1-from made/runs/pvn")
 
 
-def test_further_seeds_train_and_fly_learned_systems_in_folders_of_their_own():
-    reproduce = Reproduce(out=Path("made"), agent=("stop", "pvn-no-goal"), seeds=2)
-    steps = [step.name for step in reproduce.steps()]
-    assert [name for name in steps if name.endswith("seed 1")] == [
-        "train pvn seed 1", "train pvn-no-goal seed 1", "evaluate pvn-no-goal dev seed 1",
-    ]  # fmt: skip
-    assert steps.count("evaluate stop dev") == 1
-    trained = next(line for line in reproduce.commands() if "--out made/seed1/runs/pvn-no-goal" in line)
-    assert trained.endswith("--stage1-from made/seed1/runs/pvn --seed 1") and "--corpus made/corpus" in trained
-    flown = next(line for line in reproduce.commands() if "--out made/seed1/results" in line)
-    assert "--agent pvn-no-goal --corpus made/corpus" in flown and "--runs made/seed1/runs" in flown
-    assert reproduce.commands()[-1].endswith("--agent stop pvn-no-goal --seeds 2")
+def test_results_of_further_seeds_are_found_in_folders_of_their_own(tmp_path):
+    folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
+    for name in ("seed2", "seed10", "seeds"):
+        (tmp_path / name / "results").mkdir(parents=True)
+    (tmp_path / "seed2" / "results" / "pvn_dev.json").write_text("{}")
+    further = folder.further_seeds()
+    assert set(further) == {2, 10} and further[2].corpus == folder.corpus
+    assert further[2].has_results("pvn", "dev") and not further[10].has_results("pvn", "dev")
+    assert not folder.has_results("pvn", "dev")
 
 
 def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):
