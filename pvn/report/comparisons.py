@@ -10,10 +10,10 @@ from pvn.evaluation.summary import Summary
 from pvn.report.markdown import table, with_interval
 
 MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
-PAIRED = "Points here are paired differences of the same flights, with 95% intervals over fields{and_runs}{other}."
+PAIRED = "Points here are paired differences over the same flights, with 95% intervals over fields{and_runs}."
 UNPAIRED = (
-    "; where it says unpaired, the results of one of the two do not have the successes of single flights, and an order "
-    "counts only where the systems' own 95% intervals do not overlap"
+    "Where it says unpaired, the results of one of the two do not have the successes of single flights, and they are "
+    "told apart only where their own 95% intervals do not overlap."
 )
 
 
@@ -28,10 +28,9 @@ def _points(difference: Difference) -> str:
 def _how_compared(found: Sequence[Comparison]) -> str:
     """How the differences were estimated."""
     num_runs = max(runs for one in found for runs in one.difference.num_runs)
-    return PAIRED.format(
-        and_runs=f" and over up to {num_runs} training runs of a system" if num_runs > 1 else "",
-        other=UNPAIRED if any(one.difference.interval is None for one in found) else "",
-    )
+    is_paired = [one.difference.interval is not None for one in found]
+    and_runs = f" and over up to {num_runs} training runs of a system" if num_runs > 1 else ""
+    return " ".join([PAIRED.format(and_runs=and_runs)] * any(is_paired) + [UNPAIRED] * (not all(is_paired)))
 
 
 def ablations(by_seed: Mapping[int, Sequence[Summary]], by_true_distributions: Mapping[str, Summary]) -> list[str]:
@@ -72,7 +71,7 @@ def orders(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
     return [
         *title,
         f"Pairs of systems whose success rates are more than {GAP:g} points apart in the paper. {_how_compared(found)} "
-        "An order holds, or is reversed, where the interval excludes 0. "
+        "An order holds, or is reversed, where a paired interval excludes 0; otherwise it is undecided. "
         f"Of {len(found)} orders {counts['holds']} hold, {counts['undecided']} are undecided, {counts['reversed']} are "
         "reversed.",
         "",
