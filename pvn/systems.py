@@ -244,6 +244,7 @@ _ROWS = (
             "stage2.oracle.turns_on_the_spot": 3.14,
             "stage2.oracle.lookahead": 5.0,
             "execution.min_speed": 0.15,
+            "execution.look_threshold": 0.5,
         },
     ),
 )

@@ -19,3 +19,13 @@ def test_natural_instructions_are_mirrored_and_repeated_and_others_are_not(meado
     assert [twin.environment - MIRRORED_ENVIRONMENT for twin in twins] == [s.environment for s in natural][: len(twins)]
     assert twins and {read.count(segment) for segment in (*natural, *twins)} == {3}
     assert {read.count(segment) for segment in segments[3:]} == {1}
+
+
+def test_segments_with_a_full_circle_are_repeated(meadow):
+    whole, half = (
+        replace(segment, annotation=replace(segment.annotation, manoeuvres=("turn left", f"circle B left {amount}")))
+        for segment, amount in zip(meadow["train"], ("full", "half"), strict=False)
+    )
+    unknown = replace(whole, place=90, annotation=None)
+    read = training_segments([whole, half, unknown], TrainingTextConfig(circle_repeats=4))
+    assert [read.count(segment) for segment in (whole, half, unknown)] == [4, 1, 1]
