@@ -16,7 +16,7 @@ from pvn.evaluation.circling import CircledFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
-from pvn.geometry import points_along
+from pvn.paths import points_along
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),
