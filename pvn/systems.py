@@ -43,7 +43,8 @@ class FlightChanges:
     """Steps between predictions; None: as trained."""
     has_ideal_act: bool = False
     """Whether PVN's second stage is replaced by one that flies straight to the most likely goal (paper: ideal Act)."""
-    has_true_distributions: bool = False
+    # Not shown: fingerprints of saved flights have what is shown, and earlier versions did not know this.
+    has_true_distributions: bool = field(default=False, repr=False)
     """Whether PVN's second stage flies by the demonstrated distributions instead of predicted ones."""
 
     def __post_init__(self) -> None:

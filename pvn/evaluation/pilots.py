@@ -120,7 +120,8 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
         if changes.has_true_distributions:
             return replace(
                 pilot, policy=None, agent=None, follows=_by_true_distributions(agent),
-                config=replace(config, quality="none"), fingerprint=f"{changes} {pilot.fingerprint}",
+                config=replace(config, quality="none"),
+                fingerprint=f"true distributions {changes} {pilot.fingerprint}",
             )  # fmt: skip
         agent = IdealAct(agent) if changes.has_ideal_act else agent
     return replace(pilot, policy=agent, agent=agent, config=config, fingerprint=f"{changes} {pilot.fingerprint}")

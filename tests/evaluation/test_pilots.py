@@ -101,6 +101,16 @@ def test_stage_2_by_true_distributions_needs_no_pictures_and_goes_where_the_path
     assert not log.has_stopped.any(), "the threshold of the flights, not the trained one"
 
 
+def test_saved_flights_of_earlier_versions_are_still_known():
+    assert load_pilot("pvn-half-height").fingerprint.startswith(
+        "FlightChanges(altitude=2.5, yaw_factor=1.0, stop_threshold=None, plan_every=None, has_ideal_act=False) "
+    )
+    plain, true = (
+        load_pilot("pvn", changes=FlightChanges(has_true_distributions=is_true)) for is_true in (False, True)
+    )
+    assert plain.fingerprint != true.fingerprint
+
+
 def test_true_distributions_are_refused_for_who_has_no_second_stage():
     changes = FlightChanges(has_true_distributions=True)
     for name in ("oracle", "stop", "gsmn", "chaplot", "pvn-ideal-act"):
