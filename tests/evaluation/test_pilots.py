@@ -36,7 +36,14 @@ def copy_shipped(name, folder):
 @pytest.mark.long
 def test_average_is_the_oracles_average(meadow):
     pilot = average_pilot(meadow["train"])
-    assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24
+    demonstrations = [segment.demonstration for segment in meadow["train"]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
+    assert pilot.num_steps == round(float(log.num_steps.double().mean()))
+    flown = log.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(1) / (0.5 * log.num_steps)  # m/s; a step is 0.5 s
+    assert pilot.speed == pytest.approx(float(flown.mean()), rel=1e-5)
+    straight = fly(simulator_for(tasks[:3], config=SimulatorConfig(quality="none")), tasks[:3], pilot)
+    assert straight.num_steps.tolist() == [pilot.num_steps] * 3 and straight.has_stopped.all()
     assert load_pilot("average", training=meadow["train"]).policy == pilot
     assert load_pilot("average").policy != pilot, "without training segments, the paper's average"
 
