@@ -43,6 +43,9 @@ class FlightChanges:
     """Steps between predictions; None: as trained."""
     has_ideal_act: bool = False
     """Whether PVN's second stage is replaced by one that flies straight to the most likely goal (paper: ideal Act)."""
+    # Not shown: fingerprints of saved flights have what is shown, and earlier versions knew no delay.
+    delay_steps: int = field(default=0, repr=False)
+    """Every command, stopping too, is carried out this many steps late."""
 
     def __post_init__(self) -> None:
         if not self.yaw_factor > 0:
@@ -51,6 +54,8 @@ class FlightChanges:
             raise ValueError(f"stop_threshold: got {self.stop_threshold}, expected a probability between 0 and 1")
         if self.plan_every is not None and self.plan_every < 1:
             raise ValueError(f"plan_every: got {self.plan_every}, expected at least 1 step")
+        if self.delay_steps < 0:
+            raise ValueError(f"delay_steps: got {self.delay_steps}, expected 0 or more steps")
 
 
 @dataclass(frozen=True, kw_only=True)

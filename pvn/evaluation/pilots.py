@@ -14,6 +14,7 @@ from pvn.learning.agent import load_agent, shipped_weights
 from pvn.learning.checkpoint import read_json
 from pvn.model.agent import Agent
 from pvn.model.pvn import PVN, IdealAct
+from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
@@ -35,7 +36,7 @@ class Pilot:
     policy: Policy | None
     """None for the oracle, which is made for the demonstrations it has to follow."""
     agent: Agent | None
-    """The policy again if it is an agent; None for a pilot that reads no instructions."""
+    """The agent that the policy is, or whose actions it delays; None for a pilot that reads no instructions."""
     config: SimulatorConfig
     """Simulator settings of its flights."""
     fingerprint: str
@@ -92,12 +93,12 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
 
 def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     """A pilot whose flights differ from those it was trained for."""
-    config, agent = pilot.config, pilot.agent
+    config, agent, policy, fingerprint = pilot.config, pilot.agent, pilot.policy, f"{changes} {pilot.fingerprint}"
     if changes.altitude is not None:
         config = replace(config, altitude=changes.altitude)
     if changes.yaw_factor != 1.0:
         config = replace(config, max_yaw_rate=config.max_yaw_rate * changes.yaw_factor)
-    if changes != FlightChanges(altitude=changes.altitude):
+    if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps):
         if not isinstance(agent, PVN):
             raise ValueError(
                 f"{pilot.name}: got a changed yaw rate, stop threshold, prediction interval or second stage, expected "
@@ -109,8 +110,12 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             stop_threshold=changes.stop_threshold,
             plan_every=changes.plan_every,
         )
-        agent = IdealAct(agent) if changes.has_ideal_act else agent
-    return replace(pilot, policy=agent, agent=agent, config=config, fingerprint=f"{changes} {pilot.fingerprint}")
+        agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
+    if changes.delay_steps:
+        if policy is None:
+            raise ValueError(f"{pilot.name}: got a delay, expected none for the oracle; leave it out")
+        policy, fingerprint = Delayed(policy, changes.delay_steps), f"delay {changes.delay_steps} {fingerprint}"
+    return replace(pilot, policy=policy, agent=agent, config=config, fingerprint=fingerprint)
 
 
 def load_pilot(
