@@ -71,6 +71,8 @@ class System:
     """What it changes in the recipe of a preset, by dotted field name ("stage2.num_iterations")."""
     stage1_of: str | None = None
     """The system whose trained first stage it uses; only its second stage is trained."""
+    is_close: bool = False
+    """Whether its success rate is so close to another's that one training run does not tell them apart."""
     weights_of: str | None = None
     """The system whose weights it flies with, if it has none of its own."""
     flight_changes: FlightChanges = FlightChanges()
@@ -132,6 +134,7 @@ _ROWS = (
         name="pvn",
         agent_class=_pvn,
         training="two stages",
+        is_close=True,
         paper={"test": PaperRow(41.21, 8.68, 6.26), "dev": PaperRow(40.44, 8.56, 6.28)},
     ),
     System(name="oracle", paper={"test": PaperRow(100.0, 1.38, 1.29)}),
@@ -140,6 +143,7 @@ _ROWS = (
         name="pvn-no-aux",
         agent_class=_pvn,
         training="two stages",
+        is_close=True,
         recipe_changes=lambda recipe: {
             "stage1.losses.landmark_weight": 0.0,
             "stage1.losses.grounded_weight": 0.0,
@@ -153,6 +157,7 @@ _ROWS = (
         name="pvn-no-goal",
         agent_class=_pvn,
         training="two stages",
+        is_close=True,
         recipe_changes=lambda recipe: {"execution.uses_goal": False},
         stage1_of="pvn",
         paper={"dev": PaperRow(35.98, 9.25, 7.2)},
@@ -162,6 +167,7 @@ _ROWS = (
         name="pvn-no-dagger",
         agent_class=_pvn,
         training="two stages",
+        is_close=True,
         recipe_changes=lambda recipe: {"stage2.num_iterations": 0},
         stage1_of="pvn",
         paper={"dev": PaperRow(38.87, 9.18, 6.69)},

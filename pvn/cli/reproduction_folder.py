@@ -23,16 +23,22 @@ class ReproductionFolder:
     preset: PaperPreset
     limit: int | None
     """Flights over each split; None for all."""
+    seed: int = 0
+    """Seed of the training runs; runs and results of other seeds than 0 are in folders of their own."""
+
+    @property
+    def _of_seed(self) -> Path:
+        return self.out if self.seed == 0 else self.out / f"seed{self.seed}"
 
     @property
     def runs(self) -> Path:
         """One folder for each training run."""
-        return self.out / "runs"
+        return self._of_seed / "runs"
 
     @property
     def results(self) -> Path:
         """Flights and summaries of all systems."""
-        return self.out / "results"
+        return self._of_seed / "results"
 
     @property
     def times(self) -> Path:

@@ -12,6 +12,7 @@ import torch
 import pvn
 from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.paper import GAP, SOURCE, TABLE, compare_orderings, paper_row
+from pvn.evaluation.seeds import RepeatedSystem
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
 from pvn.report.illustrations import Illustration
@@ -94,6 +95,25 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
     return _table(("system", "split", *OTHERS), rows)
 
 
+def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
+    if not repeated:
+        return []
+    seeds = sorted({seed for row in repeated for seed in row.by_seed})
+    rows = [
+        [row.system, row.split, _with_interval(row.sr)]
+        + [f"{row.by_seed[seed]:.1f}" if seed in row.by_seed else "" for seed in seeds]
+        for row in repeated
+    ]
+    return [
+        "## Several training runs",
+        "",
+        "Success rates, percent, of systems that were trained more than once: their mean, with 95% intervals over "
+        "fields and training runs, and each run's own. The other tables are those of seed 0.",
+        "",
+        *_table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), rows),
+    ]
+
+
 def _orderings(summaries: Sequence[Summary]) -> list[str]:
     found = compare_orderings(summaries)
     if not found:
@@ -167,9 +187,16 @@ def _provenance(provenance: Provenance) -> list[str]:
 
 
 def write_report(
-    path: Path, summaries: Sequence[Summary], provenance: Provenance, illustrations: Sequence[Illustration] = ()
+    path: Path,
+    summaries: Sequence[Summary],
+    provenance: Provenance,
+    illustrations: Sequence[Illustration] = (),
+    repeated: Sequence[RepeatedSystem] = (),
 ) -> None:
-    """Write the report as Markdown; every number is computed from the summaries or taken from the paper."""
+    """Write the report as Markdown; every number is computed from the flights or taken from the paper.
+
+    repeated: systems that were trained with several seeds.
+    """
     summaries = in_table_order(summaries)
     pictures = [
         line
@@ -195,6 +222,7 @@ def write_report(
         "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
         "",
         *_others(summaries),
+        *_seeds(repeated),
         "## Orders of the paper's table",
         "",
         *_orderings(summaries),
