@@ -88,7 +88,7 @@ def train_variant(name: str, corpus: Corpus, out: Path, device: str, changes: Ma
 
     folder.mkdir(parents=True, exist_ok=True)
     train_system(
-        corpus, SYSTEMS["pvn"], with_changes(paper(), {**variant.changes, **changes}), folder,
+        corpus, SYSTEMS["pvn"], with_changes(paper(), {**changes, **variant.changes}), folder,
         stage="all" if has_own_stage1 else "2", device=device, is_resumed=is_resumed, watch=watch,
     )  # fmt: skip
     print(f"{name}: trained in {time.perf_counter() - began:.0f} s", flush=True)
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--variant", nargs="*", choices=VARIANTS, default=list(VARIANTS), help="by default all")
     parser.add_argument("--limit", type=int, help="fly only this many segments")
-    parser.add_argument("--changes", type=json.loads, default={}, help="to all recipes, as JSON by dotted field name")
+    parser.add_argument("--changes", type=json.loads, default={}, help="to recipes, as JSON by dotted field name")
     options = parser.parse_args()
     corpus = make_own_corpus(with_changes(paper(), options.changes), options.out)
     print(f"{len(corpus['train']):,} training segments: {options.out / FOLDER}", flush=True)
