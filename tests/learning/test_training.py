@@ -48,8 +48,8 @@ SMALL = {
 }  # fmt: skip
 
 
-def facts_of(agent, folder, tasks):
-    """Which of the FACTS are true of a PVN and the run that it comes from."""
+def facts_of(agent, folder, num_iterations, tasks):
+    """Which of the FACTS are true of a PVN, and of the run and its iterations of stage 2 that it comes from."""
     torch.manual_seed(0)
     before = VisitationModel(agent.visitation.config).state_dict()
     after, lessons = read_tensors(folder / "stage1.safetensors"), read_tensors(folder / "stage2_training.safetensors")
@@ -60,7 +60,7 @@ def facts_of(agent, folder, tasks):
     crops = lessons["seen"][:, : agent.execution.num_cropped].unflatten(1, (-1, agent.execution.config.crop**2))
     values = (
         is_changed["heads.landmark.weight"], is_changed["heads.grounded.weight"], is_changed["heads.mentioned.weight"],
-        not torch.allclose(embeddings[:1], embeddings), bool((crops[:, -1] != 0).any()), int(lessons["done"]) > 1,
+        not torch.allclose(embeddings[:1], embeddings), bool((crops[:, -1] != 0).any()), num_iterations > 1,
         agent.visitation.config.overhead_px is not None,
     )  # fmt: skip
     return dict(zip(FACTS, values, strict=True))
@@ -77,7 +77,8 @@ def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
     }
     recipe = with_changes(recipe, SMALL | at_most)
     small = replace(meadow, splits={"train": meadow["train"][:8], "dev": meadow["dev"][:3]})
-    trained = train_system(small, system, recipe, tmp_path)
+    watched = []
+    trained = train_system(small, system, recipe, tmp_path, watch=lambda stage, *progress: watched.append(stage))
     agent = load_agent(tmp_path / "agent.safetensors")
     tasks = [segment.task for segment in meadow["dev"][:2]]
     config = SimulatorConfig(camera=recipe.camera)
@@ -87,7 +88,7 @@ def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
     heads = {name for name in read_tensors(tmp_path / "stage1.safetensors") if name.startswith("heads.")}
     assert len(heads) == 6 and not any(".heads." in name for name in read_tensors(tmp_path / "agent.safetensors"))
     pvns = {fact: fact != "sees from above" for fact in FACTS}
-    facts = facts_of(trained, tmp_path, tasks)
+    facts = facts_of(trained, tmp_path, num_iterations=watched.count("stage 2"), tasks=tasks)
     assert {fact for fact in FACTS if facts[fact] != pvns[fact]} == DIFFERENCES[name]
 
 
