@@ -23,16 +23,22 @@ class ReproductionFolder:
     preset: PaperPreset
     limit: int | None
     """Flights over each split; None for all."""
+    seed: int = 0
+    """Seed of the training runs; runs and results of other seeds than 0 are in folders of their own."""
+
+    @property
+    def _of_seed(self) -> Path:
+        return self.out if self.seed == 0 else self.out / f"seed{self.seed}"
 
     @property
     def runs(self) -> Path:
         """One folder for each training run."""
-        return self.out / "runs"
+        return self._of_seed / "runs"
 
     @property
     def results(self) -> Path:
         """Flights and summaries of all systems."""
-        return self.out / "results"
+        return self._of_seed / "results"
 
     @property
     def times(self) -> Path:
@@ -58,8 +64,8 @@ class ReproductionFolder:
 
     def further_seeds(self) -> dict[int, ReproductionFolder]:
         """Folders in this one with runs and results of training with other seeds than 0: seed1, seed2, and so on."""
-        found = {path.name.removeprefix("seed"): path for path in self.out.glob("seed*")}
-        return {int(seed): replace(self, out=path) for seed, path in sorted(found.items()) if seed.isdecimal()}
+        seeds = [path.name.removeprefix("seed") for path in self.out.glob("seed*")]
+        return {seed: replace(self, seed=seed) for seed in sorted(int(name) for name in seeds if name.isdecimal())}
 
     def has_results(self, system: str, split: Any, suffix: str = "") -> bool:
         """Whether a system has flown everything with its current agent; suffix: of its name, for changed flights."""

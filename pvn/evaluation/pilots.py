@@ -15,6 +15,7 @@ from pvn.learning.checkpoint import read_json
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
 from pvn.model.agent import Agent
 from pvn.model.pvn import PVN, IdealAct
+from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
@@ -36,7 +37,7 @@ class Pilot:
     policy: Policy | None
     """None if it is made for the demonstrations that are flown."""
     agent: Agent | None
-    """The policy again if it is an agent; None for a pilot that reads no instructions."""
+    """The agent that the policy is, or whose actions it delays; None for a pilot that reads no instructions."""
     config: SimulatorConfig
     """Simulator settings of its flights."""
     fingerprint: str
@@ -95,7 +96,7 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
 
 def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     """A pilot whose flights differ from those it was trained for."""
-    config, agent = pilot.config, pilot.agent
+    config, agent, policy, fingerprint = pilot.config, pilot.agent, pilot.policy, f"{changes} {pilot.fingerprint}"
     if changes.altitude is not None:
         config = replace(config, altitude=changes.altitude)
     if changes.yaw_factor != 1.0:
@@ -105,7 +106,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             f"{pilot.name}: got true distributions to fly by, but has no learned second stage; "
             "expected a PVN, one of its ablations with a learned second stage, or the file of a PVN; leave them out"
         )
-    if changes != FlightChanges(altitude=changes.altitude):
+    if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps):
         if not isinstance(agent, PVN):
             raise ValueError(
                 f"{pilot.name}: got a changed yaw rate, stop threshold, prediction interval or second stage, expected "
@@ -118,13 +119,20 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             plan_every=changes.plan_every,
         )
         if changes.has_true_distributions:
-            return replace(
-                pilot, policy=None, agent=None, follows=_by_true_distributions(agent),
-                config=replace(config, quality="none"),
-                fingerprint=f"true distributions {changes} {pilot.fingerprint}",
-            )  # fmt: skip
-        agent = IdealAct(agent) if changes.has_ideal_act else agent
-    return replace(pilot, policy=agent, agent=agent, config=config, fingerprint=f"{changes} {pilot.fingerprint}")
+            pilot, fingerprint = (
+                replace(pilot, follows=_by_true_distributions(agent)),
+                f"true distributions {fingerprint}",
+            )
+            config, agent, policy = replace(config, quality="none"), None, None
+        else:
+            agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
+    if changes.delay_steps:
+        if policy is None:
+            raise ValueError(
+                f"{pilot.name}: got a delay, expected none for the oracle or true distributions; leave it out"
+            )
+        policy, fingerprint = Delayed(policy, changes.delay_steps), f"delay {changes.delay_steps} {fingerprint}"
+    return replace(pilot, policy=policy, agent=agent, config=config, fingerprint=fingerprint)
 
 
 def _by_true_distributions(agent: PVN) -> Callable[[Sequence[Demonstration]], DemonstratedVisitation]:

@@ -18,7 +18,7 @@ from pvn.geometry import even_paths, pose_in_map, to_map
 from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, run_dagger
 from pvn.learning.demonstrations import PATH_SPACING
 from pvn.learning.losses import target_distributions
-from pvn.learning.optimisation import OnProgress, ignore_progress
+from pvn.learning.optimisation import OnProgress, ignore_progress, optimizer_class
 from pvn.model.execution import ExecutionModel, begin_progress, look_around, to_action, update_progress
 from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import Observation, SimulatorConfig
@@ -106,7 +106,8 @@ def _train_one_pass(
     execution: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Config, generator: torch.Generator
 ) -> dict[str, float]:
     """One pass over the lessons with a fresh optimizer (authors' code); the mean loss."""
-    optimizer = torch.optim.AdamW(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    make = optimizer_class(config.optimizer)
+    optimizer = make(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
     seen = torch.cat([lesson.seen for lesson in lessons])
     wanted = torch.cat([lesson.wanted for lesson in lessons])
     execution.train()

@@ -12,6 +12,7 @@ import torch
 import pvn
 from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.paper import SOURCE, TABLE, paper_row
+from pvn.evaluation.seeds import RepeatedSystem
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
 from pvn.report.comparisons import ablations, orders
@@ -84,6 +85,26 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
     return table(("system", "split", *OTHERS), rows)
 
 
+def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
+    if not repeated:
+        return []
+    seeds = sorted({seed for row in repeated for seed in row.by_seed})
+    rows = [
+        [row.system, row.split, with_interval(row.sr)]
+        + [f"{row.by_seed[seed]:.1f}" if seed in row.by_seed else "" for seed in seeds]
+        for row in repeated
+    ]
+    return [
+        "## Several training runs",
+        "",
+        "Success rates, percent, of systems that were trained more than once: their mean, with 95% intervals over "
+        "fields and training runs, and each run's own. Differences between systems are over all runs, the other tables "
+        "those of seed 0.",
+        "",
+        *table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), rows),
+    ]
+
+
 def _by_group(
     summaries: Sequence[Summary],
     groups: Callable[[Summary], Mapping[str, Group | None]],
@@ -151,13 +172,15 @@ def write_report(
     provenance: Provenance,
     illustrations: Sequence[Illustration] = (),
     *,
+    repeated: Sequence[RepeatedSystem] = (),
     further_seeds: Mapping[int, Sequence[Summary]] = {},
     by_true_distributions: Mapping[str, Summary] = {},
 ) -> None:
     """Write the report as Markdown; every number is computed from the summaries or taken from the paper.
 
-    further_seeds: results of training runs with other seeds than 0, by seed; differences between systems are then over
-    all runs. by_true_distributions: results by system, on the development split, of flights by true distributions.
+    repeated: systems that were trained with several seeds. further_seeds: results of training runs with other seeds
+    than 0, by seed; differences between systems are then over all runs. by_true_distributions: results by system, on
+    the development split, of flights by true distributions.
     """
     summaries = in_table_order(summaries)
     by_seed = {0: summaries, **further_seeds}
@@ -186,6 +209,7 @@ def write_report(
         "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
         "",
         *_others(summaries),
+        *_seeds(repeated),
         *ablations(by_seed, by_true_distributions),
         *orders(by_seed),
         "## Seen and unseen phrases",

@@ -37,7 +37,14 @@ def copy_shipped(name, folder):
 @pytest.mark.long
 def test_average_is_the_oracles_average(meadow):
     pilot = average_pilot(meadow["train"])
-    assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24
+    demonstrations = [segment.demonstration for segment in meadow["train"]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
+    assert pilot.num_steps == round(float(log.num_steps.double().mean()))
+    flown = log.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(1) / (0.5 * log.num_steps)  # m/s; a step is 0.5 s
+    assert pilot.speed == pytest.approx(float(flown.mean()), rel=1e-5)
+    straight = fly(simulator_for(tasks[:3], config=SimulatorConfig(quality="none")), tasks[:3], pilot)
+    assert straight.num_steps.tolist() == [pilot.num_steps] * 3 and straight.has_stopped.all()
     assert load_pilot("average", training=meadow["train"]).policy == pilot
     assert load_pilot("average").policy != pilot, "without training segments, the paper's average"
 
@@ -66,6 +73,29 @@ def test_changes_come_on_top_of_the_systems_own():
             load_pilot(name, changes=refused)
     assert load_pilot("gsmn", changes=FlightChanges(altitude=3.0)).config.altitude == 3.0
     assert change_flights(load_pilot("oracle"), FlightChanges(altitude=3.0)).config.altitude == 3.0
+
+
+def test_a_pilot_flown_elsewhere_or_late_is_the_same_pilot(meadow):
+    """At another height the trivial pilots fly as they do; with a delay every action comes as much later."""
+    average = load_pilot("average")
+    assert change_flights(average, FlightChanges(altitude=3.0)).policy == average.policy
+    tasks = [segment.task for segment in meadow["dev"][:2]]
+    on_time, late = (
+        fly(simulator_for(tasks, config=pilot.config), tasks, pilot.policy_for(), horizon=30)
+        for pilot in (average, change_flights(average, FlightChanges(delay_steps=2)))
+    )
+    assert late.num_steps.tolist() == [count + 2 for count in on_time.num_steps.tolist()]
+    assert (late.action[:, :2] == 0).all() and torch.equal(late.action[:, 2:], on_time.action)
+    assert torch.allclose(late.pose_world[:, 2:], on_time.pose_world, atol=1e-3), "it hovers, and then flies the same"
+    # Flights of before are still known: what is not delayed has the fingerprint that it had.
+    assert "delay" not in load_pilot("pvn-half-height").fingerprint
+    delayed = load_pilot("pvn", changes=FlightChanges(delay_steps=1, has_ideal_act=True))
+    assert isinstance(delayed.policy.policy, IdealAct) and delayed.fingerprint.startswith("delay 1 ")
+    for changes, message in (
+        ({"delay_steps": 1}, "oracle: got a delay"), ({"delay_steps": -1}, "delay_steps: got -1, expected 0 or more"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            load_pilot("oracle", changes=FlightChanges(**changes))
 
 
 def test_only_the_oracle_is_shown_the_demonstrations(meadow):
