@@ -154,3 +154,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert built.returncode == 0, built.stderr
     for page in SITE:
         assert (tmp_path / page.relative_to(DOCS).with_suffix(".html")).exists()
+
+
+def test_the_agent_page_says_what_the_literal_preset_takes_back():
+    from pvn.learning.presets import LITERAL
+
+    assert [row[0] for row in table(DOCS / "agent.md", "The paper's recipe as written")] == list(LITERAL)

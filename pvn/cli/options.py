@@ -15,8 +15,8 @@ from tyro.constructors import PrimitiveConstructorSpec
 from pvn.systems import AGENT_FILE, SYSTEMS, TRAINED
 
 Device = Literal["cpu", "cuda"]
-Preset = Literal["paper", "plus", "smoke"]
-PaperPreset = Literal["paper", "smoke"]
+Preset = Literal["paper", "literal", "plus", "smoke"]
+PaperPreset = Literal["paper", "literal", "smoke"]
 """With which the paper's table is made."""
 SPLITS = ("train", "dev", "test")
 SOURCES = ("phrases", "natural", "narrated", "lani")

@@ -7,18 +7,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
 from pvn.cli.options import Device, PaperPreset, PaperSystemNames
 from pvn.cli.reproduction_folder import ReproductionFolder
 from pvn.cli.train import Train
-from pvn.systems import SYSTEMS
+from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
 
-SIZES = {"paper": 27_965, "smoke": 1_000}
+if TYPE_CHECKING:
+    from pvn.evaluation.seeds import RepeatedSystem
+    from pvn.evaluation.summary import Summary
+
+SIZES = {"paper": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
-LIMITS = {"paper": None, "smoke": 60}
+LIMITS = {"paper": None, "literal": None, "smoke": 60}
 """Flights over each split, by preset."""
 PREDICTING: tuple[str, Literal["dev"]] = ("pvn", "dev")
 """The system whose predictions are evaluated (the paper's bound, and calibration), and the split."""
@@ -55,6 +59,12 @@ def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
     _evaluate(verb)
 
 
+def _read_summary(stem: Path) -> Summary:
+    from pvn.evaluation.summary import Summary
+
+    return Summary.from_json(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Reproduce the paper's results table: corpus, training and flights of all systems, and a report beside the paper.
@@ -65,7 +75,8 @@ class Reproduce:
     out: Path
     """Folder for corpus, runs, results, times.json and report.md."""
     preset: PaperPreset = "paper"
-    """Which recipe: paper needs a GPU; smoke shows on a CPU that everything works."""
+    """Which recipe: paper, and literal, which has none of our changes, need a GPU; smoke shows on a CPU that everything
+    works."""
     device: Device = "cpu"
     """Where to train and fly."""
     agent: PaperSystemNames = ()
@@ -76,6 +87,9 @@ class Reproduce:
     """Segments of the corpus that is made; by default the preset's number."""
     limit: int | None = None
     """Fly only this many segments of each split; by default the preset's number."""
+    seeds: int = 1
+    """Train PVN, no aux, no goal and no DAgger this often, with seeds 0, 1, ...; the rows that fly with their weights
+    are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -111,73 +125,112 @@ class Reproduce:
         """The corpus of the table: phrases alone, as LANI's size and the results so far are about."""
         return CorpusMake(out=self.folder.corpus, size=self._size, without=("natural",))
 
-    def _rows(self) -> list[tuple[str, Any]]:
+    @property
+    def _folders(self) -> list[ReproductionFolder]:
+        """Where runs and results are, one for each seed."""
+        return [replace(self.folder, seed=seed) for seed in range(self.seeds)]
+
+    def _rows(self, seed: int = 0) -> list[tuple[str, Any]]:
         """Systems to fly, each with a split."""
         from pvn.evaluation.paper import TABLE
 
-        return [(name, split) for name, split in TABLE if not self.agent or name in self.agent]
+        rows = [(name, split) for name, split in TABLE if not self.agent or name in self.agent]
+        runs = {row: SYSTEMS[row[0]].run for row in rows}
+        return [row for row, run in runs.items() if seed == 0 or (run is not None and SYSTEMS[run].is_close)]
 
-    def _runs(self) -> list[str]:
+    def _runs(self, seed: int = 0) -> list[str]:
         """Training runs that those systems need, those first whose stage 1 others take."""
-        runs = [run for name, _ in self._rows() if (run := SYSTEMS[name].run) is not None]
+        runs = [run for name, _ in self._rows(seed) if (run := SYSTEMS[name].run) is not None]
         return list(dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None))
 
-    def _training(self, run: str) -> Train:
+    def _training(self, run: str, folder: ReproductionFolder) -> Train:
         lender = SYSTEMS[run].stage1_of
         return Train(
-            corpus=self.folder.corpus, out=self.folder.runs / run, agent=run, preset=self.preset, device=self.device,
-            stage1_from=None if lender is None else self.folder.runs / lender, resume=True,
+            corpus=folder.corpus, out=folder.runs / run, agent=run, preset=self.preset, device=self.device,
+            seed=folder.seed, stage1_from=None if lender is None else folder.runs / lender, resume=True,
         )  # fmt: skip
 
-    def _evaluation(self, names: tuple[str, ...], split: Any) -> Evaluate:
+    def _evaluation(self, names: tuple[str, ...], split: Any, folder: ReproductionFolder) -> Evaluate:
         return Evaluate(
-            agent=names, corpus=self.folder.corpus, split=split, limit=self.folder.limit, device=self.device,
-            runs=self.folder.runs, out=self.folder.results,
+            agent=names, corpus=folder.corpus, split=split, limit=folder.limit, device=self.device, runs=folder.runs,
+            out=folder.results,
         )  # fmt: skip
+
+    def _executed(self) -> list[str]:
+        """Systems whose second stage is flown by true distributions, too; another height would not change it."""
+        rows = [SYSTEMS[name] for name, split in self._rows() if split == "dev"]
+        return [
+            system.name
+            for system in rows
+            if system.run is not None
+            and SYSTEMS[system.run].training == "two stages"
+            and not system.flight_changes.has_ideal_act
+            and system.flight_changes.altitude is None
+        ]
 
     def steps(self) -> Iterator[Step]:
         """Every step before the report, in order."""
-        folder = self.folder
         if self.corpus is None:
-            yield Step("corpus", self._corpus_made.run, lambda: folder.has_corpus)
-        for run in self._runs():
-            yield Step(f"train {run}", partial(_train, self._training(run)), folder.agent(run).exists)
-        for name, split in self._rows():
-            act = partial(_evaluate_afresh, self._evaluation((name,), split), folder.stem(name, split))
-            yield Step(f"evaluate {name} {split}", act, partial(folder.has_results, name, split))
-        if PREDICTING in self._rows():
-            verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1]), bound=True)
+            yield Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus)
+        for folder in self._folders:
+            yield from self._steps_of(folder)
+
+    def _steps_of(self, folder: ReproductionFolder) -> Iterator[Step]:
+        """Training and flights with one seed."""
+        rows, note = self._rows(folder.seed), "" if folder.seed == 0 else f", seed {folder.seed}"
+        for run in self._runs(folder.seed):
+            act = partial(_train, self._training(run, folder))
+            yield Step(f"train {run}{note}", act, folder.agent(run).exists)
+        for name, split in rows:
+            act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder.stem(name, split))
+            yield Step(f"evaluate {name} {split}{note}", act, partial(folder.has_results, name, split))
+        for name in self._executed() if folder.seed == 0 else ():
+            verb = replace(self._evaluation((name,), "dev", folder), true_distributions=True)
+            act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+            done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
+            yield Step(f"evaluate {name} dev by true distributions", act, done)
+        if PREDICTING in rows and folder.seed == 0:
+            verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1], folder), bound=True)
             yield Step("evaluate predictions", partial(_evaluate, verb), partial(folder.has_predictions, *PREDICTING))
 
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
-        folder, where = self.folder, f"--device {self.device}"
-        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {folder.corpus}"]
-        for run in self._runs():
+        corpus = self.folder.corpus
+        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {corpus}"]
+        return (*lines, *(line for folder in self._folders for line in self._commands_of(folder)), self._command())
+
+    def _commands_of(self, folder: ReproductionFolder) -> Iterator[str]:
+        """Training and flights with one seed."""
+        rows, where = self._rows(folder.seed), f"--device {self.device}"
+        seed = "" if folder.seed == 0 else f" --seed {folder.seed}"
+        for run in self._runs(folder.seed):
             lender = SYSTEMS[run].stage1_of
-            lines.append(
+            yield (
                 f"pvn train --agent {run} --preset {self.preset} --corpus {folder.corpus} --out {folder.runs / run} "
                 + where
+                + seed
                 + ("" if lender is None else f" --stage1-from {folder.runs / lender}")
             )
         limit = "" if folder.limit is None else f" --limit {folder.limit}"
         groups = {
-            split: " ".join(name for name, own in self._rows() if own == split)
-            for split in dict.fromkeys(split for _, split in self._rows())
+            split: " ".join(name for name, own in rows if own == split)
+            for split in dict.fromkeys(split for _, split in rows)
         }
         evaluations = [(names, split, "") for split, names in groups.items()]
-        if PREDICTING in self._rows():
+        if folder.seed == 0 and (executed := self._executed()):
+            evaluations.append((" ".join(executed), "dev", " --true-distributions"))
+        if PREDICTING in rows and folder.seed == 0:
             evaluations.append((*PREDICTING, " --bound"))
-        lines += [
-            f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
-            f"--out {folder.results} {where}{limit}{bound}"
-            for names, split, bound in evaluations
-        ]
-        return (*lines, self._command())
+        for names, split, option in evaluations:
+            yield (
+                f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
+                f"--out {folder.results} {where}{limit}{option}"
+            )
 
     def _command(self) -> str:
         """This very command."""
-        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit}
+        seeds = None if self.seeds == 1 else self.seeds
+        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit, "seeds": seeds}
         options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
         agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
         return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
@@ -188,7 +241,7 @@ class Reproduce:
         from pvn.simulator.simulator import checked_device
 
         checked_device(self.device)
-        for name, value in (("size", self.size), ("limit", self.limit)):
+        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
         if self.corpus is not None:
@@ -226,15 +279,13 @@ class Reproduce:
         from pvn.evaluation.intervals import Bootstrap
         from pvn.evaluation.paper import TABLE
         from pvn.evaluation.pilots import load_pilot
-        from pvn.evaluation.summary import Summary
         from pvn.learning.checkpoint import read_json
         from pvn.report.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
         from pvn.report.results_page import Provenance, StepTime, write_report
 
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
-        files = [folder.stem(*row).with_suffix(".json") for row in finished]
-        summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+        summaries = [_read_summary(folder.stem(*row)) for row in finished]
         with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
@@ -257,4 +308,35 @@ class Reproduce:
             },
             times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
         )
-        write_report(self.out / "report.md", summaries, provenance, illustrations)
+        write_report(
+            self.out / "report.md",
+            summaries,
+            provenance,
+            illustrations,
+            repeated=self._repeated(),
+            further_seeds={
+                seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
+                for seed, own in folder.further_seeds().items()
+            },
+            by_true_distributions={
+                name: _read_summary(folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+                for name in SYSTEMS
+                if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
+            },
+        )
+
+    def _repeated(self) -> list[RepeatedSystem]:
+        """Systems that were flown with several seeds."""
+        from pvn.corpus.store import read_corpus
+        from pvn.evaluation.flights import read_flights
+        from pvn.evaluation.seeds import summarise_runs
+
+        found = []
+        for name, split in self._rows(1):
+            finished = [folder for folder in self._folders if folder.has_results(name, split)]
+            if len(finished) > 1:
+                files = {folder.seed: folder.stem(name, split).with_suffix(".safetensors") for folder in finished}
+                flown = {seed: read_flights(path)[0] for seed, path in files.items()}
+                segments = read_corpus(self.folder.corpus, (split,))[split][: self.folder.limit]
+                found.append(summarise_runs(name, split, flown, segments))
+        return found

@@ -36,7 +36,8 @@ class RecipeOptions:
     agent: TrainedName = "pvn"
     """Which agent to train: pvn, one of the paper's two learned baselines or of its ablations, or pvn-plus."""
     preset: Preset = "paper"
-    """Which recipe: paper and plus need a GPU, smoke takes minutes on a CPU."""
+    """Which recipe: paper, literal, which has none of our changes to it, and plus need a GPU, smoke takes minutes on a
+    CPU."""
     seed: int = 0
     """Seed of everything random in the training."""
 
@@ -165,7 +166,10 @@ class Train(RecipeOptions):
                 )
         changed = _differences(there["recipe"], begun["recipe"]) if "recipe" in there else {}
         for name, value in changed.items():
-            before = _flatten(there["recipe"]).get(name)
+            known = _flatten(there["recipe"])
+            if name not in known and name not in begun["overrides"]:
+                continue  # an option that is newer than the run, and that is left as it is
+            before = known.get(name)
             option = name.replace("_", "-")
             raise ValueError(
                 f"{name}: got {value}, but the run in {self.out} was begun with {before}; resume it with "

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from pvn.corpus.segments import Segment
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
-from pvn.learning.optimisation import OnProgress, diverged, ignore_progress, is_finite
+from pvn.learning.optimisation import OnProgress, OptimizerName, diverged, ignore_progress, is_finite
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig, OracleMemory
 from pvn.rollout.policy import Policy
@@ -41,12 +41,14 @@ class DaggerConfig:
     """Flights that are kept to train on (paper)."""
     horizon: int = 80
     """Steps of a flight, at most."""
+    optimizer: OptimizerName = "AdamW"
+    """The paper's is Adam."""
     learning_rate: float = 1e-3
     """Learning rate in the first iteration."""
     weight_decay: float = 1e-6
-    """AdamW's (paper)."""
+    """The optimizer's (paper)."""
     stop_weight: float = 0.8
-    """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
+    """Weight of the stop's loss relative to those of speed and yaw rate (authors' code; the paper weights nothing)."""
     save_every: int = 10
     """Iterations between checkpoints."""
     seed: int = 0

@@ -216,6 +216,8 @@ class Selection:
     """All parts, one after the other, int64."""
     turn: Tensor
     """(B,): rotations of the flights' map frames, radians."""
+    rise: Tensor
+    """(B,): added to the height from which their pictures are taken, metres."""
     sizes: Sizes
 
     def parts(self) -> SelectionParts:
@@ -282,11 +284,13 @@ def select(
     turn: Tensor | None = None,
     moves: Tensor | None = None,
     sizes: Sizes | None = None,
+    rise: Tensor | None = None,
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
     moves (B,) int64: the flights whose movements each flight copies, from its own start; its own movements if not
-    given. The instruction and the demonstrated path stay each flight's own.
+    given. The instruction and the demonstrated path stay each flight's own. rise (B,): added to the height of their
+    pictures, metres.
     """
     # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     chosen = flights.numpy()
@@ -318,13 +322,15 @@ def select(
         padded(flight[planned], spare[2]),
         [own.predictions],
     )
-    angle = torch.zeros(sizes.flights)
-    if turn is not None:
-        angle[: own.flights] = turn
-    numbers = torch.from_numpy(np.concatenate(parts))
-    return Selection(
-        numbers.to(demonstrations.device, non_blocking=True), angle.to(demonstrations.device, non_blocking=True), sizes
-    )
+
+    def by_flight(values: Tensor | None) -> Tensor:
+        filled = torch.zeros(sizes.flights)
+        if values is not None:
+            filled[: own.flights] = values
+        return filled.to(demonstrations.device, non_blocking=True)
+
+    numbers = torch.from_numpy(np.concatenate(parts)).to(demonstrations.device, non_blocking=True)
+    return Selection(numbers, by_flight(turn), by_flight(rise), sizes)
 
 
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
@@ -335,6 +341,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     pose = demonstrations.pose_world[parts.frame]
     strayed = _moved(pose, demonstrations.origin[parts.moves][flight], origin[flight])
     pose = torch.where((flights != parts.moves)[flight, None], strayed, pose)
+    pose = torch.cat([pose[:, :2], pose[:, 2:3] + selection.rise[flight, None], pose[:, 3:]], -1)
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
     return Batch(
         frames=Frames(
@@ -365,13 +372,17 @@ def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
     return np.diff(first), np.diff(planned[first])
 
 
-def batch_limits(demonstrations: Demonstrations, num_frames: int) -> Sizes:
-    """Limits of a batch of about `num_frames` frames; few batches reach more than one of them."""
+def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: int | None = None) -> Sizes:
+    """Limits of a batch of about `num_frames` frames and at most `num_flights` flights; few batches reach several."""
     lengths, predictions = _counts(demonstrations)
-    frames = max(num_frames, int(lengths.max()))
-    flights = 1.05 * frames / lengths.mean()
-    num_predictions = min(max(1.1 * frames * predictions.mean() / lengths.mean(), predictions.max()), frames)
-    return Sizes(frames, math.ceil(flights) + 1, math.ceil(num_predictions))
+    longest, most = int(lengths.max()), int(predictions.max())
+    frames = max(num_frames, longest)
+    flights = math.ceil(1.05 * frames / lengths.mean())
+    num_predictions = math.ceil(min(max(1.1 * frames * predictions.mean() / lengths.mean(), most), frames))
+    if num_flights is not None:
+        frames, num_predictions = min(frames, num_flights * longest), min(num_predictions, num_flights * most)
+        flights = min(flights, num_flights)
+    return Sizes(frames, flights + 1, num_predictions)
 
 
 def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:

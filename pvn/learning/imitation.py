@@ -16,7 +16,6 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils import clip_grad_norm_
 
 from pvn.corpus.alignment import align
 from pvn.corpus.segments import Corpus, Segment, Split
@@ -41,6 +40,7 @@ from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
     OptimisationConfig,
+    clip_gradients,
     ignore_progress,
     ignore_stage_progress,
     make_optimizer,
@@ -165,7 +165,7 @@ def take_step(
     losses["loss"] = losses["action"] + config.auxiliary_weight * sum(others)
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(losses["loss"])
-    clip_grad_norm_(model.parameters(), config.max_gradient_norm)
+    clip_gradients(model.parameters(), config.max_gradient_norm)
     optimizer.step()
     return {name: value.detach() for name, value in losses.items()}
 
@@ -252,11 +252,16 @@ def _train_one_pass(
     config, packed = recipe.dagger, pack(lessons)
     flown = flown_again(demonstrations, packed["flights"], packed["seen"], packed["wanted"], packed["lengths"])
     optimizer = make_optimizer(
-        model, config.learning_rate, recipe.imitation.instruction_rate, config.weight_decay, flown.device
+        model,
+        config.learning_rate,
+        recipe.imitation.instruction_rate,
+        config.weight_decay,
+        flown.device,
+        config.optimizer,
     )
     set_rate(optimizer, rate)
     model.train()
-    limits = batch_limits(flown, recipe.imitation.frames_per_batch)
+    limits = batch_limits(flown, recipe.imitation.frames_per_batch, recipe.imitation.flights_per_batch)
     steps = [
         take_step(model, optimizer, flown, recipe, select(flown, flights))
         for flights in draw_batches(flown, limits, generator)
@@ -340,7 +345,7 @@ def train_by_imitation(
     model = agent.model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(train_set, config.frames_per_batch)
+        limits = batch_limits(train_set, config.frames_per_batch, config.flights_per_batch)
         model.compile_for(limits.frames, limits.predictions)
     began = time.perf_counter()
     if model.heads is not None and not (is_resumed and (folder / CHECKPOINT).exists()):

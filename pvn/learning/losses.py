@@ -12,6 +12,7 @@ from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
 from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
 from pvn.model.visitation import Visitation
+from pvn.world.landmarks import LANDMARK_NAMES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +26,10 @@ class LossConfig:
     grounded_weight: float = 1.0
     """Weight of telling from the grounding map whether a visible landmark is mentioned (paper: lambda_ground)."""
     mentioned_weight: float = 0.25
-    """Weight of telling from the embedding which classes are mentioned, summed over classes (paper: lambda_lang). The
-    authors' code takes the mean over classes, which is too weak beside the divergences (docs/log.md)."""
+    """Weight of telling from the embedding which classes are mentioned (paper: lambda_lang)."""
+    averages_mentioned: bool = False
+    """Whether that loss is the mean over the 63 classes (paper, appendix A, and authors' code). Their sum, which is
+    our own, weighs 63 times as much: the mean is too weak beside the divergences (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class AuxiliaryLosses:
     mentioned: Tensor
     """Summed over the classes, too."""
     num_visible: Tensor
-    """Predictions with a visible landmark."""
+    """Predictions with a visible landmark whose cell was seen."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class LossSums:
     """Predictions whose most likely goal cell is within 5 m of the goal."""
     num_predictions: Tensor
     num_visible: Tensor
-    """Predictions with a visible landmark."""
+    """Predictions with a visible landmark whose cell was seen."""
 
 
 def part_shares(num_points: Tensor, longest: int, num_parts: int) -> Tensor:
@@ -106,14 +109,19 @@ def _goal_hits(target: Tensor, log_probability: Tensor, grid: MapGrid) -> Tensor
 
 
 def auxiliary_losses(maps: GroundedMaps, batch: Batch, heads: AuxiliaryHeads, grid: MapGrid) -> AuxiliaryLosses:
-    """Auxiliary losses of semantic maps, grounding maps and embeddings of instructions."""
+    """Auxiliary losses of semantic maps, grounding maps and embeddings of instructions.
+
+    A landmark counts where it is visible and its cell was ever in view: of a tall one the top may be in the picture
+    and the ground below it not, and a cell without features says nothing about what stands there.
+    """
     flight = batch.frames.flight
     # The landmarks' cells on the maps.
     cells = grid.cells(batch.landmark_map)[flight].round().long()  # (Q, 32, 2)
     is_on_map = ((cells >= 0) & (cells < grid.size)).all(-1)
-    is_seen = batch.is_visible & is_on_map & (batch.landmark_class[flight] >= 0) & batch.is_counted[:, None]
     cells = cells.clamp(0, grid.size - 1)
     query = torch.arange(len(flight), device=flight.device)[:, None]
+    is_labelled = batch.is_visible & is_on_map & (batch.landmark_class[flight] >= 0) & batch.is_counted[:, None]
+    is_seen = is_labelled & maps.is_known[query, cells[..., 0], cells[..., 1]]
     share = is_seen.float() / is_seen.sum(1, keepdim=True).clamp(min=1)  # mean over visible landmarks
     semantic = maps.semantic_map.permute(0, 2, 3, 1)[query, cells[..., 0], cells[..., 1]]  # (Q, 32, C)
     kind = batch.landmark_class[flight].clamp(min=0)
@@ -162,9 +170,10 @@ def stage1_losses(
 def objective(losses: LossSums, config: LossConfig, num_predictions: Tensor, num_visible: Tensor) -> Tensor:
     """The loss of a part of a batch that has num_predictions and num_visible in all its parts together."""
     visible = num_visible.clamp(min=1)
+    mentioned_weight = config.mentioned_weight / (len(LANDMARK_NAMES) if config.averages_mentioned else 1)
     return (
         (losses.trajectory + losses.goal) / num_predictions
         + config.landmark_weight * losses.landmark / visible
         + config.grounded_weight * losses.grounded / visible
-        + config.mentioned_weight * losses.mentioned / num_predictions
+        + mentioned_weight * losses.mentioned / num_predictions
     )

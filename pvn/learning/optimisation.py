@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_optimizer, load_weights, optimizer_tensors, read_tensors, write_tensors
@@ -25,6 +26,8 @@ STEPS_BEFORE_RECORDING = 5
 OnProgress = Callable[[int, int, dict[str, float]], None]
 """Called periodically with a step's number, the number of steps, and metrics by name."""
 Result = TypeVar("Result")
+OptimizerName = Literal["AdamW", "Adam"]
+"""AdamW shrinks weights apart from the gradient; Adam adds their decay to the gradient, as in the paper's time."""
 
 
 def ignore_progress(step: int, num_steps: int, metrics: dict[str, float]) -> None:
@@ -51,15 +54,21 @@ class OptimisationConfig:
     num_epochs: int = 40
     """Passes over the training segments."""
     frames_per_batch: int = 512
-    """Pictures in a step; every second picture of about 60 segments. The authors take one segment."""
+    """Pictures in a step; every second picture of about 60 segments. The paper takes one segment."""
+    flights_per_batch: int | None = None
+    """Segments in a step, at most; None: as many as frames_per_batch allows."""
+    optimizer: OptimizerName = "AdamW"
+    """The paper's is Adam."""
     learning_rate: float = 3e-3
     """Peak value: the rate rises over the first tenth of the steps and falls to zero over the rest."""
+    has_schedule: bool = True
+    """Whether the rate rises and falls; if not, it is always the same (paper)."""
     instruction_rate: float = 1.5
     """The instruction encoder's learning rate as a multiple of the others'."""
     weight_decay: float = 1e-6
-    """AdamW's (paper)."""
-    max_gradient_norm: float = 5.0
-    """Longer gradients are scaled down to this."""
+    """The optimizer's (paper)."""
+    max_gradient_norm: float | None = 5.0
+    """Longer gradients are scaled down to this; None: they are not (paper)."""
     save_every: int = 500
     """Steps between checkpoints."""
     measure_every: int = 1000
@@ -68,6 +77,14 @@ class OptimisationConfig:
     """Flights of the dev split that are measured."""
     seed: int = 0
     """Seed of initial weights and random choices."""
+
+    def __post_init__(self) -> None:
+        if self.flights_per_batch is not None and self.flights_per_batch < 1:
+            raise ValueError(f"flights_per_batch: got {self.flights_per_batch}, expected at least 1 segment")
+
+    def rate_share(self, step: int, num_steps: int) -> float:
+        """The learning rate at a step as a share of the highest."""
+        return rate_share(step, num_steps) if self.has_schedule else 1.0
 
 
 def rate_share(step: int, num_steps: int) -> float:
@@ -86,8 +103,24 @@ def _instruction_first(model: InstructedModel) -> tuple[list[tuple[str, nn.Param
     return words, [(name, parameter) for name, parameter in named if id(parameter) not in encoder]
 
 
+def optimizer_class(name: OptimizerName) -> Callable[..., torch.optim.Optimizer]:
+    """Torch's optimizer of that name."""
+    return {"Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW}[name]
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float | None) -> None:
+    """Scale gradients down to a length, if they are longer and there is a limit."""
+    if max_norm is not None:
+        clip_grad_norm_(parameters, max_norm)
+
+
 def make_optimizer(
-    model: InstructedModel, learning_rate: float, instruction_rate: float, weight_decay: float, device: torch.device
+    model: InstructedModel,
+    learning_rate: float,
+    instruction_rate: float,
+    weight_decay: float,
+    device: torch.device,
+    name: OptimizerName = "AdamW",
 ) -> torch.optim.Optimizer:
     """Two groups, the instruction encoder's parameters and all others, in the order of `parameter_names`.
 
@@ -105,7 +138,7 @@ def make_optimizer(
             _instruction_first(model), (learning_rate * instruction_rate, learning_rate), strict=True
         )
     ]
-    return torch.optim.AdamW(groups, weight_decay=weight_decay, fused=is_cuda, capturable=is_cuda)
+    return optimizer_class(name)(groups, weight_decay=weight_decay, fused=is_cuda, capturable=is_cuda)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:
@@ -141,13 +174,14 @@ def own_stream() -> Iterator[None]:
 def record(step: Callable[[Selection], Result], selection: Selection) -> Callable[[Selection], Result]:
     """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host."""
     graph = torch.cuda.CUDAGraph()
-    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.sizes)
+    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.rise.clone(), selection.sizes)
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         result = step(fixed)
 
     def replay(selection: Selection) -> Result:
         fixed.numbers.copy_(selection.numbers, non_blocking=True)
         fixed.turn.copy_(selection.turn, non_blocking=True)
+        fixed.rise.copy_(selection.rise, non_blocking=True)
         graph.replay()
         return result
 
@@ -220,9 +254,11 @@ def optimise(
     """
     device = demonstrations.device
     is_recorded = device.type == "cuda" and parallel.num_processes() == 1
-    optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, device)
+    optimizer = make_optimizer(
+        model, config.learning_rate, config.instruction_rate, config.weight_decay, device, config.optimizer
+    )
     done = load_training(path, model, optimizer) if is_resumed and path.exists() else 0
-    limits = batch_limits(demonstrations, config.frames_per_batch)
+    limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
     epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
     batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
     num_steps, measured = len(batches), dict[str, float]()
@@ -231,7 +267,7 @@ def optimise(
     with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
             selection = select_batch(step, batches[step], limits if is_recorded else None)
-            set_rate(optimizer, rate_share(step, num_steps))
+            set_rate(optimizer, config.rate_share(step, num_steps))
             torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:
                 take = record(take, selection)

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils import clip_grad_norm_
 
 from pvn.learning import parallel
 from pvn.learning.demonstrations import (
@@ -26,15 +25,19 @@ from pvn.learning.losses import LossConfig, LossSums, objective, stage1_losses
 from pvn.learning.optimisation import (
     OnProgress,
     OptimisationConfig,
+    clip_gradients,
     ignore_progress,
     optimise,
     precision,
     rate_share,
 )
-from pvn.model.mapping import InstructedModel
+from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
 from pvn.model.visitation import VisitationModel
+from pvn.simulator.interface import SimulatorConfig
 
 CHECKPOINT = "stage1_training.safetensors"
+LARGEST_HEIGHT_SPREAD = SimulatorConfig().altitude - 1.0
+"""Metres; no picture is taken from much less than a metre above the ground."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,20 @@ class Stage1Config(OptimisationConfig):
     stray_share: float = 0.5
     """Share of flights that copy the movements of another flight in the batch. The oracle's views give its path away:
     a model trained only on them follows its own first guess, regardless of the instruction (docs/log.md)."""
+    mentioned_log_odds: float = MENTIONED_LOG_ODDS
+    """Log-odds of a class being mentioned from which that head starts; 0 for even odds, as the paper says nothing."""
+    height_spread: float = 0.0
+    """A flight's pictures are taken up to this many metres above or below the drone, drawn at random for each batch;
+    0: from the drone."""
     losses: LossConfig = LossConfig()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.height_spread <= LARGEST_HEIGHT_SPREAD:
+            raise ValueError(
+                f"height_spread: got {self.height_spread}, expected 0 to {LARGEST_HEIGHT_SPREAD:g} metres; drones fly "
+                f"at {SimulatorConfig().altitude:g}"
+            )
 
 
 def means(losses: LossSums) -> dict[str, float]:
@@ -116,7 +132,7 @@ def learn_words(
         loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        clip_grad_norm_(learners, config.max_gradient_norm)
+        clip_gradients(learners, config.max_gradient_norm)
         optimizer.step()
         if step % 100 == 0 or step == config.word_steps - 1:
             watch(step, config.word_steps, {"loss": float(loss.detach()) * mentioned.shape[1]})
@@ -140,7 +156,7 @@ def stage1_step(
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     parallel.sum_gradients(model.parameters())
-    clip_grad_norm_(model.parameters(), config.max_gradient_norm)
+    clip_gradients(model.parameters(), config.max_gradient_norm)
     optimizer.step()
     return parallel.total(loss.detach()), _detached(losses)
 
@@ -148,15 +164,16 @@ def stage1_step(
 def select_stage1_batch(
     demonstrations: Demonstrations, config: Stage1Config, step: int, flights: Tensor, sizes: Sizes | None
 ) -> Selection:
-    """This process's part of a step's flights, some of them straying, their maps rotated at random."""
+    """This process's part of a step's flights, some of them straying, maps and heights changed at random."""
     generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
     turn = torch.randn(len(flights), generator=generator) * config.turn_rad
     strays = torch.rand(len(flights), generator=generator) < config.stray_share
     moves = flights.clone()
     moves[strays] = flights[strays].roll(1)
-    flights, turn, moves = (parallel.my_part(part) for part in (flights, turn, moves))
+    rise = (2 * torch.rand(len(flights), generator=generator) - 1) * config.height_spread
+    flights, turn, moves, rise = (parallel.my_part(part) for part in (flights, turn, moves, rise))
     # The last batch of an epoch may have fewer flights than there are processes.
-    return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS))
+    return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS), rise)
 
 
 def train_stage1(

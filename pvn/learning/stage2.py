@@ -18,7 +18,7 @@ from pvn.geometry import even_paths, pose_in_map, to_map
 from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, run_dagger
 from pvn.learning.demonstrations import PATH_SPACING
 from pvn.learning.losses import target_distributions
-from pvn.learning.optimisation import OnProgress, ignore_progress
+from pvn.learning.optimisation import OnProgress, ignore_progress, optimizer_class
 from pvn.model.execution import ExecutionModel, begin_progress, look_around, to_action, update_progress
 from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import Observation, SimulatorConfig
@@ -66,8 +66,11 @@ class DemonstratedVisitation:
         demonstrations: Sequence[Demonstration],
         sigma_cells: float,
         simulator: SimulatorConfig,
+        stop_threshold: float | None = None,
     ) -> None:
+        """stop_threshold: the trained one if not given."""
         self.execution, self.sigma_cells, self.simulator = execution, sigma_cells, simulator
+        self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
         self._paths = {demonstration.task: demonstration.path for demonstration in demonstrations}
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> DemonstratedVisitationMemory:
@@ -90,7 +93,7 @@ class DemonstratedVisitation:
         pose = pose_in_map(observation.pose_world, memory.origin)
         progress = update_progress(memory.progress, memory.parts[:, :-1], pose, config.grid)
         seen = look_around(memory.parts, progress, pose, config)
-        action = to_action(self.execution(seen), config.stop_threshold, self.simulator, config.min_speed)
+        action = to_action(self.execution(seen), self.stop_threshold, self.simulator, config.min_speed)
         return action, replace(memory, progress=progress, seen=seen)
 
 
@@ -103,7 +106,8 @@ def _train_one_pass(
     execution: ExecutionModel, lessons: Sequence[Lesson], config: Stage2Config, generator: torch.Generator
 ) -> dict[str, float]:
     """One pass over the lessons with a fresh optimizer (authors' code); the mean loss."""
-    optimizer = torch.optim.AdamW(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    make = optimizer_class(config.optimizer)
+    optimizer = make(execution.parameters(), config.learning_rate, weight_decay=config.weight_decay)
     seen = torch.cat([lesson.seen for lesson in lessons])
     wanted = torch.cat([lesson.wanted for lesson in lessons])
     execution.train()

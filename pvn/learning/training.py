@@ -147,7 +147,7 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(train_set, config.frames_per_batch)
+        limits = batch_limits(train_set, config.frames_per_batch, config.flights_per_batch)
         # A process's part of a batch varies a little in size.
         slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
         model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
@@ -227,6 +227,7 @@ def train_pvn(
             uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px, **asdict(recipe.sizes),
         )
     )  # fmt: skip
+    torch.nn.init.constant_(model.heads.mentioned.bias, recipe.stage1.mentioned_log_odds)
     execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid, num_parts=recipe.sizes.num_parts))
     metrics: dict[str, Any] = {}
     first, second = folder / STAGE1, folder / STAGE2

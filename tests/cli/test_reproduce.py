@@ -74,6 +74,7 @@ def test_the_smoke_reproduction_makes_the_whole_table(printed):
     ("options", "message"),
     [
         ("--limit 0", "limit: got 0"),
+        ("--seeds 0", "seeds: got 0, expected at least 1"),
         ("--preset paper --agent stop", "reproduction with preset smoke"),
         ("--preset smoke --agent stop --size 61", "made with size 60"),
         ("--preset smoke --corpus made/corpus --size 60", "size: got 60 with --corpus"),
@@ -98,10 +99,55 @@ def test_what_does_not_belong_together_is_refused(options, message, refused):
 
 def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
     steps = [step.name for step in Reproduce(out=Path("made"), agent=("pvn-no-goal",)).steps()]
-    assert steps == ["corpus", "train pvn", "train pvn-no-goal", "evaluate pvn-no-goal dev"]
+    flown = ["evaluate pvn-no-goal dev", "evaluate pvn-no-goal dev by true distributions"]
+    assert steps == ["corpus", "train pvn", "train pvn-no-goal", *flown]
     commands = Reproduce(out=Path("made"), agent=("pvn-half-height", "pvn-no-dagger")).commands()
     assert [line.split()[3] for line in commands if " train " in line] == ["pvn", "pvn-no-dagger"]
     assert commands[2].endswith("--stage1-from made/runs/pvn")
+
+
+def test_results_of_further_seeds_are_found_in_folders_of_their_own(tmp_path):
+    folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
+    for name in ("seed2", "seed10", "seeds"):
+        (tmp_path / name / "results").mkdir(parents=True)
+    (tmp_path / "seed2" / "results" / "pvn_dev.json").write_text("{}")
+    further = folder.further_seeds()
+    assert set(further) == {2, 10} and further[2].corpus == folder.corpus
+    assert further[2].has_results("pvn", "dev") and not further[10].has_results("pvn", "dev")
+    assert not folder.has_results("pvn", "dev")
+
+
+def test_further_seeds_train_and_fly_what_is_close_to_each_other_in_folders_of_their_own():
+    once, thrice = (Reproduce(out=Path("made"), seeds=seeds) for seeds in (1, 3))
+    steps = [step.name for step in thrice.steps()]
+    assert steps[: len(list(once.steps()))] == [step.name for step in once.steps()]
+    more = [name.removesuffix(", seed 2") for name in steps if name.endswith(", seed 2")]
+    assert [name for name in more if name.startswith("train")] == [
+        f"train {name}" for name in ("pvn", "pvn-no-aux", "pvn-no-goal", "pvn-no-dagger")
+    ]
+    assert {"evaluate pvn test", "evaluate pvn dev", "evaluate pvn-no-aux dev", "evaluate pvn-ideal-act dev"} <= {*more}
+    assert not {"evaluate gsmn dev", "evaluate oracle dev", "evaluate pvn-no-instruction dev"} & {*more}
+    trained = [line for line in thrice.commands() if " train " in line and "--seed 1" in line]
+    assert trained[2].endswith(
+        "--out made/seed1/runs/pvn-no-goal --device cpu --seed 1 --stage1-from made/seed1/runs/pvn"
+    )
+    assert thrice.commands()[-1].endswith("--seeds 3") and len(once.commands()) < len(thrice.commands())
+
+
+@pytest.mark.long
+def test_results_of_several_seeds_are_kept_apart_and_reported_together(printed):
+    command = "pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent pvn-double-yaw-rate --seeds 2"
+    for folder in (Path("made/runs/pvn"), Path("made/seed1/runs/pvn")):
+        folder.mkdir(parents=True)
+        for suffix in (".json", ".safetensors"):
+            shutil.copy(shipped_weights("pvn").with_suffix(suffix), folder / f"agent{suffix}")
+    assert "evaluate pvn-double-yaw-rate dev, seed 1: starts" in printed(command)
+    results = [Path(folder) / "results/pvn-double-yaw-rate_dev_2.json" for folder in ("made", "made/seed1")]
+    first, second = (json.loads(path.read_text())["sr"]["value"] for path in results)
+    assert first == second, "the same weights fly the same flights"
+    report = Path("made/report.md").read_text()
+    assert f"| pvn-double-yaw-rate | dev | {first:.1f} (" in report.split("## Several training runs")[1]
+    assert printed(command).count("already finished") == 6
 
 
 def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):

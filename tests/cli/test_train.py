@@ -58,6 +58,13 @@ def test_a_run_without_a_corpus_makes_its_own_and_resumes_with_it(in_an_empty_fo
     assert read("run/run.json")["corpus"] is None and read("run/training.json")["segments"] == 14 + 2
     run(f"pvn train --out run {options} --resume")
     assert identity(Path("run/corpus")) == made
+    # Begun before there was an option, it is resumed without it.
+    begun = read("run/run.json")
+    del begun["recipe"]["stage1"]["height_spread"]
+    Path("run/run.json").write_text(json.dumps(begun))
+    message = refused(f"pvn train --out run {options} --resume --stage1.height-spread 1")
+    assert "stage1.height_spread: got 1.0, but the run in run was begun with None" in message
+    run(f"pvn train --out run {options} --resume")
     assert "text.narrated: got 3, but the run in run was begun with 2" in refused(
         f"pvn train --out run {options.replace('narrated 2', 'narrated 3')} --resume"
     )

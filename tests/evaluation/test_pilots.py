@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,19 +37,27 @@ def copy_shipped(name, folder):
 @pytest.mark.long
 def test_average_is_the_oracles_average(meadow):
     pilot = average_pilot(meadow["train"])
-    assert 1.2 < pilot.speed < 2.6 and 10 < pilot.num_steps < 24
+    demonstrations = [segment.demonstration for segment in meadow["train"]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    log = fly(simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, Oracle(demonstrations))
+    assert pilot.num_steps == round(float(log.num_steps.double().mean()))
+    flown = log.pose_world[:, :, :2].diff(dim=1).norm(dim=-1).sum(1) / (0.5 * log.num_steps)  # m/s; a step is 0.5 s
+    assert pilot.speed == pytest.approx(float(flown.mean()), rel=1e-5)
+    straight = fly(simulator_for(tasks[:3], config=SimulatorConfig(quality="none")), tasks[:3], pilot)
+    assert straight.num_steps.tolist() == [pilot.num_steps] * 3 and straight.has_stopped.all()
     assert load_pilot("average", training=meadow["train"]).policy == pilot
     assert load_pilot("average").policy != pilot, "without training segments, the paper's average"
 
 
 def test_changed_flights_are_changed_and_keep_the_weights():
     pilots = {name: load_pilot(name) for name in FLOWN_WITH_PVN}
-    assert set(pilots) == {"pvn", "pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate"}
+    assert set(pilots) == {"pvn", "pvn-ideal-act", "pvn-half-height", "pvn-height-0.7", "pvn-double-yaw-rate"}
     plain, half, fast = (pilots[name] for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"))
     assert half.config.altitude == plain.config.altitude / 2
+    assert pilots["pvn-height-0.7"].config.altitude == 0.7 * plain.config.altitude
     assert fast.config.max_yaw_rate == fast.policy.simulator.max_yaw_rate == 2 * plain.config.max_yaw_rate
     assert isinstance(pilots["pvn-ideal-act"].policy, IdealAct)
-    assert len({pilot.fingerprint for pilot in pilots.values()}) == 4
+    assert len({pilot.fingerprint for pilot in pilots.values()}) == 5
     weights = [next(agent.visitation.parameters()) for agent in (plain.agent, half.agent, fast.agent)]
     assert all(torch.equal(weights[0], others) for others in weights[1:])
 
@@ -66,6 +75,29 @@ def test_changes_come_on_top_of_the_systems_own():
     assert change_flights(load_pilot("oracle"), FlightChanges(altitude=3.0)).config.altitude == 3.0
 
 
+def test_a_pilot_flown_elsewhere_or_late_is_the_same_pilot(meadow):
+    """At another height the trivial pilots fly as they do; with a delay every action comes as much later."""
+    average = load_pilot("average")
+    assert change_flights(average, FlightChanges(altitude=3.0)).policy == average.policy
+    tasks = [segment.task for segment in meadow["dev"][:2]]
+    on_time, late = (
+        fly(simulator_for(tasks, config=pilot.config), tasks, pilot.policy_for(), horizon=30)
+        for pilot in (average, change_flights(average, FlightChanges(delay_steps=2)))
+    )
+    assert late.num_steps.tolist() == [count + 2 for count in on_time.num_steps.tolist()]
+    assert (late.action[:, :2] == 0).all() and torch.equal(late.action[:, 2:], on_time.action)
+    assert torch.allclose(late.pose_world[:, 2:], on_time.pose_world, atol=1e-3), "it hovers, and then flies the same"
+    # Flights of before are still known: what is not delayed has the fingerprint that it had.
+    assert "delay" not in load_pilot("pvn-half-height").fingerprint
+    delayed = load_pilot("pvn", changes=FlightChanges(delay_steps=1, has_ideal_act=True))
+    assert isinstance(delayed.policy.policy, IdealAct) and delayed.fingerprint.startswith("delay 1 ")
+    for changes, message in (
+        ({"delay_steps": 1}, "oracle: got a delay"), ({"delay_steps": -1}, "delay_steps: got -1, expected 0 or more"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            load_pilot("oracle", changes=FlightChanges(**changes))
+
+
 def test_only_the_oracle_is_shown_the_demonstrations(meadow):
     demonstrations = [segment.demonstration for segment in meadow["dev"][:2]]
     for name in ("stop", "average", "pvn"):
@@ -80,6 +112,44 @@ def test_only_the_oracle_is_shown_the_demonstrations(meadow):
     undemonstrated = replace(tasks[0], instruction="go home")
     with pytest.raises(ValueError, match="oracle: got 'go home', which has no demonstration.*choose an agent"):
         fly(simulator_for([undemonstrated]), [undemonstrated], oracle.policy_for(demonstrations))
+
+
+@pytest.mark.long
+def test_stage_2_by_true_distributions_needs_no_pictures_and_goes_where_the_path_leads(meadow, shipped_pvn):
+    demonstrations = [segment.demonstration for segment in meadow["dev"][:6]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    true = load_pilot("pvn", changes=FlightChanges(has_true_distributions=True))
+    assert true.config.quality == "none" and true.agent is None, "it reads no instructions"
+    log = fly(simulator_for(tasks, config=true.config), tasks, true.policy_for(demonstrations))
+    assert log.has_stopped.all() and log.goal_distance([one.goal for one in demonstrations]).max() < 5
+    # Shown another way from the same start, it goes there instead.
+    mirrored = [replace(one, path=2 * np.array(one.task.start[:2]) - one.path) for one in demonstrations]
+    log = fly(simulator_for(tasks, config=true.config), tasks, true.policy_for(mirrored))
+    assert log.goal_distance([one.goal for one in mirrored]).median() < 5
+    never = load_pilot("pvn", changes=FlightChanges(has_true_distributions=True, stop_threshold=0.999))
+    log = fly(simulator_for(tasks[:1], config=never.config), tasks[:1], never.policy_for(demonstrations[:1]))
+    assert not log.has_stopped.any(), "the threshold of the flights, not the trained one"
+
+
+def test_saved_flights_of_earlier_versions_are_still_known():
+    assert load_pilot("pvn-half-height").fingerprint.startswith(
+        "FlightChanges(altitude=2.5, yaw_factor=1.0, stop_threshold=None, plan_every=None, has_ideal_act=False) "
+    )
+    plain, true = (
+        load_pilot("pvn", changes=FlightChanges(has_true_distributions=is_true)) for is_true in (False, True)
+    )
+    assert plain.fingerprint != true.fingerprint
+
+
+def test_true_distributions_are_refused_for_who_has_no_second_stage():
+    changes = FlightChanges(has_true_distributions=True)
+    for name in ("oracle", "stop", "gsmn", "chaplot", "pvn-ideal-act"):
+        with pytest.raises(
+            ValueError, match=f"{name}: got true distributions.*no learned second stage.*leave them out"
+        ):
+            load_pilot(name, changes=changes)
+    with pytest.raises(ValueError, match="plan_every: got 3 with true distributions, which are not predicted"):
+        FlightChanges(has_true_distributions=True, plan_every=3)
 
 
 def test_unknown_names_are_refused_with_the_nearest():

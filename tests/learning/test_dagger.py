@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -81,6 +83,15 @@ def test_doing_as_the_oracle_would_costs_nothing():
     assert (action_losses(output + 0.1, wanted, 0.8) > 1e-3).all()
 
 
+def test_the_action_loss_by_hand():
+    """A third of: squared errors of speed and yaw rate, and 0.8 of the stop's cross-entropy; each step by itself."""
+    output = torch.tensor([[0.5, 0.1, 0.7], [0.2, -0.4, -0.3]])
+    wanted = torch.tensor([[0.7, 0.4, 0.0], [0.0, 0.0, 1.0]])
+    first = 0.33 * (0.2**2 + 0.3**2 + 0.8 * math.log(1 + math.exp(0.7)))
+    second = 0.33 * (0.2**2 + 0.4**2 + 0.8 * math.log(1 + math.exp(0.3)))
+    assert action_losses(output, wanted, 0.8).tolist() == pytest.approx([first, second], rel=1e-5)
+
+
 def lessons_of(lengths):
     generator = torch.Generator().manual_seed(0)
     return [
@@ -112,7 +123,7 @@ def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_si
 
     def fly_flights(flights, oracle_share, generator):
         shares.append(oracle_share)
-        flown.append(len(flights))
+        flown.append(flights)
         return lessons(len(flights))
 
     def train_one_pass(studied, iteration, generator):
@@ -125,4 +136,9 @@ def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_si
         begin=lambda generator: (lessons(9), {}), fly_flights=fly_flights, train_one_pass=train_one_pass,
     )  # fmt: skip
     assert shares == [0.5, 0.25, 0.125]
-    assert sizes == [4 + count for count in flown], "four that are remembered, and the new ones"
+    assert sizes == [4 + len(flights) for flights in flown], "four that are remembered, and the new ones"
+    for flights in flown:
+        environments = {segments[flight].environment for flight in flights}
+        own = [number for number, segment in enumerate(segments) if segment.environment in environments]
+        assert len(environments) == 2 and sorted(flights) == own, "all flights of two environments"
+    assert flown[0] != flown[1], "drawn anew in each iteration"

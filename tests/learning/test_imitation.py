@@ -10,15 +10,18 @@ import torch
 
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.agent import load_agent
+from pvn.learning.checkpoint import read_tensors
 from pvn.learning.dagger import DaggerConfig
 from pvn.learning.demonstrations import Sizes, demonstrate, select, take_batch
 from pvn.learning.imitation import (
     CHECKPOINT,
+    DAGGER_CHECKPOINT,
     ImitationConfig,
     ImitationRecipe,
     imitate,
     imitation_losses,
     measure_imitation,
+    take_step,
     train_by_imitation,
     train_dagger,
 )
@@ -120,6 +123,35 @@ def test_interrupted_dagger_resumes_to_the_bit_and_remembers_no_more_than_it_sho
     assert all(torch.equal(*pair) for pair in zip(whole.parameters(), again.parameters(), strict=True))
     with pytest.raises(ValueError, match=r"segments: got 3, expected 4"):
         train_dagger(fresh_agent("chaplot"), segments[:3], imitated_fully, QUICK, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("beta", "flier"), [(1.0, "oracle"), (1e-9, "learner")])
+def test_in_dagger_the_oracle_flies_the_share_of_steps_that_beta_says(
+    beta, flier, segments, fresh_agent, imitated_fully, tmp_path
+):
+    """The learner stops as soon as it is its turn; with a beta of one it never is."""
+    agent = fresh_agent("chaplot")
+    with torch.no_grad():
+        agent.model.output.bias[2] = 1e6
+    environments = len({segment.environment for segment in segments[:4]})
+    dagger = DaggerConfig(num_iterations=1, beta=beta, num_environments=environments, memory=100, learning_rate=0.0)
+    train_dagger(agent, segments[:4], imitated_fully, replace(QUICK, dagger=dagger), tmp_path)
+    oracles, flown = read_tensors(tmp_path / DAGGER_CHECKPOINT)["lengths"].split(4)
+    assert sorted(oracles.tolist()) == sorted(imitated_fully.first_frame.diff().tolist())
+    assert sorted(flown.tolist()) == (sorted(oracles.tolist()) if flier == "oracle" else [1] * 4)
+
+
+@pytest.mark.long
+def test_gsmns_objective_is_the_action_loss_and_a_tenth_of_each_auxiliary_loss(fresh_agent, imitated):
+    model, shown = fresh_agent("gsmn").model.train(), imitated["gsmn"]
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    losses = take_step(model, optimizer, shown, QUICK, select(shown, torch.arange(2)))
+    auxiliary = [losses[name] for name in ("landmark", "grounded", "goal", "mentioned")]
+    assert all(value > 0.1 for value in auxiliary) and losses.keys() == {
+        "action", "landmark", "grounded", "goal", "mentioned", "loss",
+    }  # fmt: skip
+    assert float(losses["loss"]) == pytest.approx(float(losses["action"] + 0.1 * sum(auxiliary)), rel=1e-5)
 
 
 def test_a_nan_ends_the_run(fresh_agent, imitated, tmp_path):

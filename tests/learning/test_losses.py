@@ -1,14 +1,165 @@
-"""Stage 1's losses: sums that can be taken over parts of a batch, in which padding counts for nothing."""
+"""Stage 1's losses, computed by hand, and as sums over parts of a batch, in which padding counts for nothing."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 
-from pvn.learning.demonstrations import NO_FLIGHTS, Sizes, select, take_batch
-from pvn.learning.losses import LossConfig, objective, stage1_losses
+from pvn.geometry import MapGrid
+from pvn.learning.demonstrations import NO_FLIGHTS, Batch, Sizes, select, take_batch
+from pvn.learning.losses import (
+    LossConfig,
+    LossSums,
+    auxiliary_losses,
+    objective,
+    stage1_losses,
+    target_distributions,
+)
+from pvn.model.mapping import AuxiliaryHeads, Frames, GroundedMaps
+from pvn.model.visitation import GOAL, TRAJECTORY, Visitation
 
 CONFIG = LossConfig()
+GRID = MapGrid(size=4, cell=1.0)
+MEANT, OTHER = 5, 9
+"""Classes of two landmarks, of which the instruction mentions the first."""
+
+
+def softplus(value):
+    return math.log1p(math.exp(value))
+
+
+def a_batch(**changes):
+    """One flight with one prediction; its path leads from the middle one metre ahead, to the goal.
+
+    Two landmarks are in view, in row 1, column 3 and in row 3, column 1.
+    """
+    one = torch.zeros(1, dtype=torch.int64)
+    mentioned = torch.zeros((1, 63), dtype=torch.bool)
+    mentioned[0, MEANT] = True
+    parts = {
+        "frames": Frames(
+            torch.zeros((1, 36, 64, 3), dtype=torch.uint8), torch.zeros(1, 6), torch.zeros(1, 3), torch.tensor([0, 1]),
+            one, one, longest=1,
+        ),
+        "tokens": one[:, None],
+        "path_map": torch.tensor([[[-0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]]),
+        "num_points": torch.tensor([2]),
+        "landmark_map": torch.tensor([[[1.5, 0.5], [-0.5, -1.5]]]),
+        "landmark_class": torch.tensor([[MEANT, OTHER]]),
+        "action": torch.zeros(1, 3),
+        "is_visible": torch.tensor([[True, True]]),
+        "mentioned": mentioned,
+        "is_counted": torch.tensor([True]),
+    }  # fmt: skip
+    return Batch(**parts | changes)
+
+
+def a_map(is_known=None):
+    """Features and responses at the two landmarks' cells, nothing elsewhere."""
+    semantic, grounding = torch.zeros(1, 32, 4, 4), torch.zeros(1, 3, 4, 4)
+    semantic[0, 0, 1, 3] = semantic[0, 1, 3, 1] = 1.0
+    grounding[0, 0, 1, 3], grounding[0, 0, 3, 1] = 2.0, -1.0
+    seen = torch.ones((1, 4, 4), dtype=torch.bool) if is_known is None else is_known
+    return GroundedMaps(semantic, seen, grounding, torch.zeros(1, 30))
+
+
+def some_heads():
+    """The first feature speaks for one class and the second for the other; the first response for being meant."""
+    heads = AuxiliaryHeads(30, 3)
+    with torch.no_grad():
+        for parameter in heads.parameters():
+            parameter.zero_()
+        heads.landmark.weight[MEANT, 0], heads.landmark.weight[OTHER, 1] = 3.0, 4.0
+        heads.grounded.weight[0, 0] = 1.0
+        heads.mentioned.bias.fill_(-0.7)
+    return heads
+
+
+@torch.no_grad()
+def test_the_auxiliary_losses_by_hand():
+    found = auxiliary_losses(a_map(), a_batch(), some_heads(), GRID)
+    # The right class has a logit of 3 or 4, the 62 others have 0.
+    named = math.log(1 + 62 * math.exp(-3)), math.log(1 + 62 * math.exp(-4))
+    assert float(found.landmark) == pytest.approx(sum(named) / 2, rel=1e-5)
+    # One is meant and gets 2, one is not and gets -1.
+    assert float(found.grounded) == pytest.approx((softplus(-2) + softplus(-1)) / 2, rel=1e-5)
+    # 62 classes are not mentioned, one is; summed.
+    assert float(found.mentioned) == pytest.approx(62 * softplus(-0.7) + softplus(0.7), rel=1e-5)
+    assert int(found.num_visible) == 1
+
+
+@pytest.mark.parametrize("reason", ["hidden", "cell never seen", "beyond the map", "no landmark"])
+@torch.no_grad()
+def test_a_landmark_without_a_picture_or_a_cell_has_no_label(reason):
+    """The second landmark is left out; the first one's losses are then the mean."""
+    is_known = torch.ones((1, 4, 4), dtype=torch.bool)
+    is_known[0, 3, 1] = reason != "cell never seen"
+    batch = {
+        "hidden": a_batch(is_visible=torch.tensor([[True, False]])),
+        "cell never seen": a_batch(),
+        "beyond the map": a_batch(landmark_map=torch.tensor([[[1.5, 0.5], [-0.5, -2.5]]])),
+        "no landmark": a_batch(landmark_class=torch.tensor([[MEANT, -1]])),
+    }[reason]
+    found = auxiliary_losses(a_map(is_known), batch, some_heads(), GRID)
+    assert float(found.landmark) == pytest.approx(math.log(1 + 62 * math.exp(-3)), rel=1e-5)
+    assert float(found.grounded) == pytest.approx(softplus(-2), rel=1e-5)
+
+
+@torch.no_grad()
+def test_a_prediction_without_labels_counts_for_the_words_alone():
+    found = auxiliary_losses(a_map(torch.zeros((1, 4, 4), dtype=torch.bool)), a_batch(), some_heads(), GRID)
+    assert (float(found.landmark), float(found.grounded), int(found.num_visible)) == (0, 0, 0)
+    assert float(found.mentioned) > 1
+
+
+def visitation_of(log_parts):
+    return Visitation(a_map(), log_parts)
+
+
+@torch.no_grad()
+def test_each_distribution_is_compared_with_its_own_target():
+    """A prediction that is right costs nothing, one that knows nothing log 16 less the target's entropy."""
+    batch = a_batch()
+    target = target_distributions(batch.path_map, batch.num_points, GRID, CONFIG.sigma_cells)[0]
+    uniform = torch.full((4, 4), 1 / 16)
+    unsure = [float((part * (part * 16).log()).sum()) for part in target]
+    assert unsure[GOAL] > unsure[TRAJECTORY] > 0.5
+    for predicted, costs in (
+        ((target[TRAJECTORY], target[GOAL]), (0.0, 0.0)),
+        ((uniform, target[GOAL]), (unsure[TRAJECTORY], 0.0)),
+        ((target[TRAJECTORY], uniform), (0.0, unsure[GOAL])),
+    ):
+        losses = stage1_losses(visitation_of(torch.stack(predicted).log()[None]), batch, some_heads(), GRID, CONFIG)
+        assert (float(losses.trajectory), float(losses.goal)) == pytest.approx(costs, abs=1e-5)
+
+
+@torch.no_grad()
+def test_a_goal_counts_as_found_within_five_metres():
+    grid, batch = MapGrid(size=4, cell=3.0), a_batch(path_map=torch.tensor([[[-1.5, 1.5], [1.5, 1.5], [1.5, 1.5]]]))
+    for row, column, hits in ((1, 2, 1), (2, 3, 1), (3, 2, 0), (1, 0, 0)):  # 0, 4.2, 6 and 6 m away
+        log_parts = torch.full((1, 2, 4, 4), -20.0)
+        log_parts[0, GOAL, row, column] = 0.0
+        assert int(stage1_losses(visitation_of(log_parts), batch, some_heads(), grid, CONFIG).hits) == hits
+
+
+def test_the_objective_is_the_papers_weighted_sum():
+    values = {"trajectory": 2.0, "goal": 3.0, "landmark": 5.0, "grounded": 7.0, "mentioned": 63 * 11.0, "hits": 0.0}
+    losses = LossSums(
+        **{name: torch.tensor(value) for name, value in values.items()},
+        num_predictions=torch.tensor(4), num_visible=torch.tensor(2),
+    )  # fmt: skip
+
+    def of(**changes):
+        return float(objective(losses, LossConfig(**changes), losses.num_predictions, losses.num_visible))
+
+    # Weights of the paper's appendix: 1, 1 and 0.25. The sum over the classes is our own.
+    assert of() == pytest.approx((2 + 3) / 4 + 5 / 2 + 7 / 2 + 0.25 * 63 * 11 / 4)
+    assert of(averages_mentioned=True) == pytest.approx((2 + 3) / 4 + 5 / 2 + 7 / 2 + 0.25 * 11 / 4)
+    # Each weight is that of its own loss.
+    for name, change in (("landmark_weight", 5 / 2), ("grounded_weight", 7 / 2), ("mentioned_weight", 63 * 11 / 4)):
+        assert of(**{name: 10.0}) - of(**{name: 0.0}) == pytest.approx(10 * change)
 
 
 def losses_of(model, shown, selection):

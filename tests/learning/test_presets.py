@@ -9,7 +9,16 @@ import pytest
 import pvn
 from pvn.learning import presets
 from pvn.learning.imitation import ImitationRecipe
-from pvn.learning.presets import paper, paper_imitation, recipe_for, smoke, smoke_imitation, with_changes
+from pvn.learning.presets import (
+    LITERAL,
+    literal,
+    paper,
+    paper_imitation,
+    recipe_for,
+    smoke,
+    smoke_imitation,
+    with_changes,
+)
 from pvn.learning.training import Recipe
 from pvn.systems import SYSTEMS, TRAINED
 
@@ -27,9 +36,9 @@ DIFFERENCES = {
     ("pvn-no-aux", "smoke"): {**NO_WORDS, "stage1.losses.landmark_weight": 0.0},
     ("pvn-no-goal", "paper"): {"execution.uses_goal": False},
     ("pvn-no-goal", "smoke"): {"execution.uses_goal": False},
-    # Five times the oracle's flights, for the iterations it goes without.
-    ("pvn-no-dagger", "paper"): {"stage2.num_iterations": 0, "stage2.pretrain_flights": 20_000},
-    ("pvn-no-dagger", "smoke"): {"stage2.num_iterations": 0, "stage2.pretrain_flights": 1500},
+    # The same oracle flights: what is missing is DAggerFM alone.
+    ("pvn-no-dagger", "paper"): {"stage2.num_iterations": 0},
+    ("pvn-no-dagger", "smoke"): {"stage2.num_iterations": 0},
     ("pvn-no-instruction", "paper"): {**NO_WORDS, "uses_instruction": False},
     ("pvn-no-instruction", "smoke"): {**NO_WORDS, "uses_instruction": False},
     # One picture a flight, from above, where there were about eight.
@@ -78,8 +87,26 @@ def test_the_plus_preset_reads_more_and_other_text_and_is_not_for_baselines():
     changed = {field for field, value in recipe.items() if value != base[field]}
     text = {"size", "has_natural", "narrated", "natural_repeats", "mirrors_natural", "circle_repeats"}
     assert changed == {"name", "stage1.num_epochs", "stage1.word_steps"} | {f"text.{field}" for field in text}
-    with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper or smoke"):
+    with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper, literal or smoke"):
         recipe_for(SYSTEMS["gsmn"], "plus")
+
+
+def test_the_literal_preset_takes_back_every_change_of_ours_and_nothing_else():
+    base, recipe = flat(asdict(paper())), flat(asdict(literal()))
+    fields = [field for part in LITERAL.values() for field in part]
+    assert len(set(fields)) == len(fields), "no field is changed twice"
+    assert {field for field, value in recipe.items() if value != base[field]} == {"name", *fields}
+    # The paper's appendix C: one segment in a batch, Adam, 0.001, 1e-6, and the mean over classes in appendix A.
+    stage1, stage2 = literal().stage1, literal().stage2
+    assert (stage1.flights_per_batch, stage1.optimizer, stage1.learning_rate, stage1.weight_decay) == (
+        1, "Adam", 1e-3, 1e-6,
+    )  # fmt: skip
+    assert (stage2.optimizer, stage2.learning_rate, stage2.weight_decay, stage2.num_iterations) == (
+        "Adam", 1e-3, 1e-6, 100,
+    )  # fmt: skip
+    assert stage1.losses.averages_mentioned and stage1.turn_rad == 0.5 and stage1.stray_share == 0
+    # What the paper says of training is about PVN.
+    assert recipe_for(SYSTEMS["gsmn"], "literal") == replace(recipe_for(SYSTEMS["gsmn"], "paper"), name="literal")
 
 
 def test_systems_that_take_the_first_stage_of_another_train_it_alike():
@@ -94,7 +121,8 @@ def test_presets_are_what_they_say():
     paper, smoke = presets.paper(), presets.smoke()
     assert paper.stage2.num_iterations == 100 and paper.stage2.beta == 0.92 and paper.stage2.memory == 600
     assert paper.execution.stop_threshold == 0.07 and paper.plan_every == 6 and paper.stage1.weight_decay == 1e-6
-    assert paper.stage1.losses.mentioned_weight == 0.25
+    losses = paper.stage1.losses
+    assert (losses.landmark_weight, losses.grounded_weight, losses.mentioned_weight) == (1.0, 1.0, 0.25)
     assert smoke.stage1.num_epochs < paper.stage1.num_epochs
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pvn.learning import optimisation
-from pvn.learning.demonstrations import demonstrate
-from pvn.learning.stage1 import Stage1Config, measure_stage1, train_stage1
+from pvn.learning.demonstrations import demonstrate, select, take_batch
+from pvn.learning.stage1 import Stage1Config, measure_stage1, select_stage1_batch, train_stage1
 
 QUICK = Stage1Config(num_epochs=2, frames_per_batch=20, frame_every=3, learning_rate=3e-3, save_every=2)
 
@@ -44,6 +44,46 @@ def test_stage_1_learns_and_an_interrupted_run_resumes_to_the_bit(fresh_model, s
     assert resumed == {step: loss for step, loss in whole.items() if step >= 8}
     for name, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+def chosen(shown, step=0, **changes):
+    """A step's batch of all flights, with and without its selection."""
+    flights = torch.arange(len(shown))
+    selection = select_stage1_batch(shown, replace(QUICK, **changes), step, flights, None)
+    return selection, take_batch(shown, selection)
+
+
+def test_maps_and_targets_are_rotated_by_half_a_radian_and_half_of_the_flights_stray(shown):
+    selections = [chosen(shown, step)[0] for step in range(40)]
+    turns = torch.cat([selection.turn for selection in selections])
+    assert 0.42 < turns.std() < 0.58 and abs(turns.mean()) < 0.08
+    strays = torch.cat([selection.parts().flights != selection.parts().moves for selection in selections])
+    assert 0.35 < strays.float().mean() < 0.6, "half of them, but for one that is drawn alone"
+    selection, batch = chosen(shown)
+    assert torch.allclose(batch.frames.origin[:, 2], shown.origin[:, 2] + selection.turn)
+    straight = take_batch(shown, select(shown, torch.arange(len(shown))))
+    for flight, turn in enumerate(selection.turn.tolist()):
+        back = torch.tensor([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+        for name in ("path_map", "landmark_map"):
+            turned, own = getattr(batch, name)[flight], getattr(straight, name)[flight]
+            assert torch.allclose(turned @ back.T, own, atol=1e-4)
+
+
+def test_with_a_spread_the_pictures_of_a_flight_are_taken_from_another_height(shown):
+    same, batch = chosen(shown)[1], chosen(shown, height_spread=2.5)[1]
+    assert (chosen(shown)[0].rise == 0).all(), "without a spread, from the drone's"
+    rise = batch.frames.pose_world - same.frames.pose_world
+    assert (rise[:, [0, 1, 3, 4, 5]] == 0).all() and (rise[:, 2].abs() <= 2.5).all()
+    by_flight = [part[:, 2] for part in torch.split(rise, batch.frames.first_frame.diff().tolist())]
+    assert all(torch.allclose(part, part[:1], atol=1e-5) for part in by_flight), "one height for all of a flight"
+    assert len({round(float(part[0]), 3) for part in by_flight}) == len(shown)
+    flight = batch.frames.of_flights(torch.arange(len(shown)))
+    seen = shown.simulator.render(batch.frames.pose_world, shown.field[flight])
+    assert torch.equal(batch.frames.image, seen) and not torch.equal(same.frames.image, seen)
+    heights = torch.cat([chosen(shown, step, height_spread=2.5)[0].rise for step in range(40)])
+    assert heights.min() < -2.2 and heights.max() > 2.2 and abs(heights.mean()) < 0.4
+    with pytest.raises(ValueError, match=r"height_spread: got 4\.5, expected 0 to 4 metres; drones fly at 5"):
+        Stage1Config(height_spread=4.5)
 
 
 @pytest.mark.long

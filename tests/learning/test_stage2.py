@@ -77,6 +77,36 @@ def test_without_iterations_stage_2_learns_from_oracle_flights_alone(segments, t
     assert seen == [(0, 1, 4.0)]
 
 
+@pytest.mark.long
+def test_the_oracle_flies_fewer_steps_in_each_iteration(segments, tmp_path):
+    """With a pilot that stops as soon as it is its turn, and that never learns, a flight lasts until the oracle is not
+    drawn: (1 - share^n) / (1 - share) steps on average, if the oracle's own takes n.
+    """
+    pilot, count, beta = fresh_pilot(), len(segments), 0.9
+    with torch.no_grad():
+        pilot.output.bias[2] = 1e6
+    environments = len({segment.environment for segment in segments})
+    config = Stage2Config(
+        pretrain_flights=count, pretrain_epochs=1, num_iterations=6, beta=beta, num_environments=environments,
+        memory=10**6, learning_rate=0.0, batch_size=10**6,
+    )  # fmt: skip
+    train_stage2(pilot, segments, config, tmp_path)
+    oracles, *iterations = read_tensors(tmp_path / CHECKPOINT)["lengths"].double().split(count)
+    assert 12 < oracles.mean() < 20 and len(iterations) == 6
+    for iteration, lengths in enumerate(iterations, start=1):
+        share = beta**iteration
+        expected = ((1 - share**oracles) / (1 - share)).mean()
+        assert float(lengths.mean()) == pytest.approx(float(expected), rel=0.25), iteration
+
+
+@pytest.mark.long
+def test_stage_2_remembers_as_many_flights_as_its_recipe_says(segments, tmp_path):
+    config = Stage2Config(pretrain_flights=9, pretrain_epochs=1, num_iterations=2, num_environments=1, memory=5)
+    seen = []
+    train_stage2(fresh_pilot(), segments, config, tmp_path, watch=lambda *progress: seen.append(progress[2]["flights"]))
+    assert seen == [5.0] * 3 and len(read_tensors(tmp_path / CHECKPOINT)["lengths"]) == 5
+
+
 def test_a_nan_ends_the_run(segments, tmp_path):
     pilot = fresh_pilot()
     with torch.no_grad():

@@ -18,6 +18,7 @@ import pvn
 from pvn.learning.agent import load_agent
 from pvn.learning.checkpoint import read_tensors
 from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.model.visitation import VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.trivial_pilots import Average
 from pvn.simulator.interface import SimulatorConfig
@@ -27,9 +28,42 @@ from pvn.world.task import SUCCESS_M
 TIMEOUT = 600
 """Seconds after which a run that should take some is ended; not a claim about speed."""
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+FACTS = (
+    "names landmarks", "tells what is meant", "tells what is mentioned", "reads", "sees the goal", "flies by itself",
+    "sees from above",
+)  # fmt: skip
+"""What a training may have or not; PVN has all but the last."""
+DIFFERENCES = {
+    "pvn": set(),
+    "pvn-no-aux": {"names landmarks", "tells what is meant", "tells what is mentioned"},
+    "pvn-no-goal": {"sees the goal"},
+    "pvn-no-dagger": {"flies by itself"},
+    "pvn-no-instruction": {"tells what is meant", "tells what is mentioned", "reads"},
+    "pvn-full-observation": {"sees from above"},
+    "pvn-plus": set(),
+}
+"""In which of the facts a system differs from PVN."""
 SMALL = {
     "stage1.num_epochs": 1, "stage1.frames_per_batch": 8, "stage1.measured_flights": 3, "stage2.pretrain_flights": 6,
 }  # fmt: skip
+
+
+def facts_of(agent, folder, num_iterations, tasks):
+    """Which of the FACTS are true of a PVN, and of the run and its iterations of stage 2 that it comes from."""
+    torch.manual_seed(0)
+    before = VisitationModel(agent.visitation.config).state_dict()
+    after, lessons = read_tensors(folder / "stage1.safetensors"), read_tensors(folder / "stage2_training.safetensors")
+    is_changed = {name: not torch.equal(before[name], after[name]) for name in after}
+    embeddings = agent.begin(tasks, torch.device("cpu")).instructions.embedding
+    assert len({task.instruction for task in tasks}) == len(tasks)
+    # Of the crops around the drone the goal's is the last.
+    crops = lessons["seen"][:, : agent.execution.num_cropped].unflatten(1, (-1, agent.execution.config.crop**2))
+    values = (
+        is_changed["heads.landmark.weight"], is_changed["heads.grounded.weight"], is_changed["heads.mentioned.weight"],
+        not torch.allclose(embeddings[:1], embeddings), bool((crops[:, -1] != 0).any()), num_iterations > 1,
+        agent.visitation.config.overhead_px is not None,
+    )  # fmt: skip
+    return dict(zip(FACTS, values, strict=True))
 
 
 @pytest.mark.long
@@ -43,7 +77,8 @@ def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
     }
     recipe = with_changes(recipe, SMALL | at_most)
     small = replace(meadow, splits={"train": meadow["train"][:8], "dev": meadow["dev"][:3]})
-    trained = train_system(small, system, recipe, tmp_path)
+    watched = []
+    trained = train_system(small, system, recipe, tmp_path, watch=lambda stage, *progress: watched.append(stage))
     agent = load_agent(tmp_path / "agent.safetensors")
     tasks = [segment.task for segment in meadow["dev"][:2]]
     config = SimulatorConfig(camera=recipe.camera)
@@ -52,6 +87,9 @@ def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
     # What is needed for training alone is in the checkpoint of the stage, and not in the agent.
     heads = {name for name in read_tensors(tmp_path / "stage1.safetensors") if name.startswith("heads.")}
     assert len(heads) == 6 and not any(".heads." in name for name in read_tensors(tmp_path / "agent.safetensors"))
+    pvns = {fact: fact != "sees from above" for fact in FACTS}
+    facts = facts_of(trained, tmp_path, num_iterations=watched.count("stage 2"), tasks=tasks)
+    assert {fact for fact in FACTS if facts[fact] != pvns[fact]} == DIFFERENCES[name]
 
 
 TRAIN = """

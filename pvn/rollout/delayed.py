@@ -1,0 +1,44 @@
+"""A policy whose commands arrive late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pvn.rollout.policy import Policy
+from pvn.simulator.interface import Observation
+from pvn.world.task import Task
+
+
+@dataclass(frozen=True)
+class DelayedMemory:
+    """What B flights remember."""
+
+    policy: Any
+    """The memory of the policy itself."""
+    waiting: Tensor
+    """Actions (B, num_steps, 3) that were decided on and not yet taken, the oldest first."""
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """Another policy, of which every action, stopping too, is taken some steps late; until then the drone hovers."""
+
+    policy: Policy
+    num_steps: int
+
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
+        """Nothing is decided on yet."""
+        return DelayedMemory(
+            self.policy.begin(tasks, device), torch.zeros((len(tasks), self.num_steps, 3), device=device)
+        )
+
+    def act(self, observation: Observation, memory: DelayedMemory) -> tuple[Tensor, DelayedMemory]:
+        """The action decided on num_steps ago."""
+        decided, own = self.policy.act(observation, memory.policy)
+        waiting = torch.cat([memory.waiting, decided[:, None]], 1)
+        return waiting[:, 0], DelayedMemory(own, waiting[:, 1:])

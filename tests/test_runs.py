@@ -1,0 +1,45 @@
+"""The scripts in runs/: their variants are recipes, and they need no package that training does not need."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pvn.learning.presets import LITERAL, literal, paper, with_changes
+from pvn.systems import FlightChanges
+
+RUNS = Path(__file__).parents[1] / "runs"
+LOAD = """
+import runpy, sys
+for name in ("tyro", "gymnasium", "viser", "rich"):
+    sys.modules[name] = None  # as if it were not installed
+runpy.run_path(sys.argv[1])
+"""
+
+
+def test_variants_are_the_papers_recipe_with_one_thing_changed():
+    variants = runpy.run_path(str(RUNS / "variants.py"))["VARIANTS"]
+    recipes = {name: with_changes(paper(), variant.changes) for name, variant in variants.items()}
+    assert recipes["paper"] == paper()
+    assert with_changes(recipes["literal"], {"name": "literal"}) == literal()
+    assert {name.replace(" ", "-") for name in LITERAL} < recipes.keys()
+    changed = {name for name, recipe in recipes.items() if recipe != paper()}
+    assert recipes.keys() - changed == {"paper", "late-commands"}
+    # Where only the second stage differs, the first is not trained again.
+    borrowing = {name for name in changed if not variants[name].has_own_stage1}
+    assert borrowing == {"equal-action-losses", "all-oracle-flights", "narrow-targets"}
+    with_ideal_act = {
+        name for name, variant in variants.items() if any(flights.has_ideal_act for flights in variant.flights)
+    }
+    assert with_ideal_act == {"paper", "narrow-targets", "short-stage-1", "late-commands"}
+    assert FlightChanges(altitude=2.5) in variants["varied-heights"].flights
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", ["plus.py", "variants.py"])
+def test_training_machines_need_no_viewer_and_no_command_line(script):
+    subprocess.run([sys.executable, "-c", LOAD, RUNS / script], cwd=RUNS.parent, check=True)
