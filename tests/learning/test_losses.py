@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,6 +25,8 @@ CONFIG = LossConfig()
 GRID = MapGrid(size=4, cell=1.0)
 MEANT, OTHER = 5, 9
 """Classes of two landmarks, of which the instruction mentions the first."""
+GOAL_OF_THREE = 3
+"""The goal's place after three parts of the way."""
 
 
 def softplus(value):
@@ -135,13 +138,48 @@ def test_each_distribution_is_compared_with_its_own_target():
         assert (float(losses.trajectory), float(losses.goal)) == pytest.approx(costs, abs=1e-5)
 
 
+def two_predictions(**changes):
+    """The same flight with two predictions."""
+    frames = replace(a_batch().frames, flight=torch.zeros(2, dtype=torch.int64))
+    return a_batch(
+        frames=frames, is_visible=torch.ones((2, 2), dtype=torch.bool), is_counted=torch.tensor([True, True]), **changes
+    )
+
+
+def twice(log_parts):
+    """Two predictions (2, P + 1, 4, 4), on the same map."""
+    maps = a_map()
+    return Visitation(GroundedMaps(*(value.expand(2, *value.shape[1:]) for value in vars(maps).values())), log_parts)
+
+
 @torch.no_grad()
-def test_a_goal_counts_as_found_within_five_metres():
-    grid, batch = MapGrid(size=4, cell=3.0), a_batch(path_map=torch.tensor([[[-1.5, 1.5], [1.5, 1.5], [1.5, 1.5]]]))
-    for row, column, hits in ((1, 2, 1), (2, 3, 1), (3, 2, 0), (1, 0, 0)):  # 0, 4.2, 6 and 6 m away
-        log_parts = torch.full((1, 2, 4, 4), -20.0)
-        log_parts[0, GOAL, row, column] = 0.0
-        assert int(stage1_losses(visitation_of(log_parts), batch, some_heads(), grid, CONFIG).hits) == hits
+def test_of_several_parts_of_the_way_each_has_its_target_and_the_trajectory_is_their_mean():
+    batch = two_predictions()
+    target = target_distributions(batch.path_map, batch.num_points, GRID, CONFIG.sigma_cells, 3)[0]
+    unsure = [float((part * (part * 16).log()).sum()) for part in target]
+    log_parts = target.log().repeat(2, 1, 1, 1)
+    log_parts[0, 2] = log_parts[1, GOAL_OF_THREE] = -math.log(16)  # the first one does not know the third part
+    losses = stage1_losses(twice(log_parts), batch, some_heads(), GRID, CONFIG)
+    assert float(losses.trajectory) == pytest.approx(unsure[2] / 3, abs=1e-5)
+    assert float(losses.goal) == pytest.approx(unsure[GOAL_OF_THREE], abs=1e-5)
+    assert int(losses.num_predictions) == 2
+    only_first = replace(batch, is_counted=torch.tensor([True, False]))
+    losses = stage1_losses(twice(log_parts), only_first, some_heads(), GRID, CONFIG)
+    assert float(losses.trajectory) == pytest.approx(unsure[2] / 3, abs=1e-5) and float(losses.goal) < 1e-5
+
+
+@pytest.mark.parametrize(("cell", "is_found"), [(1.65, True), (1.7, False)])
+@torch.no_grad()
+def test_a_goal_counts_as_found_within_five_metres(cell, is_found):
+    """The likeliest cell is three cells from the goal's, along its row or its column: 4.95 or 5.1 m."""
+    goal = torch.tensor([-1.5, 1.5]) * cell  # in row 0, column 0
+    batch = two_predictions(path_map=goal.expand(1, 3, 2))
+    log_parts = torch.full((2, 2, 4, 4), -20.0)
+    log_parts[0, GOAL, 0, 3] = log_parts[1, GOAL, 3, 0] = 0.0
+    found = stage1_losses(twice(log_parts), batch, some_heads(), MapGrid(size=4, cell=cell), CONFIG).hits
+    assert int(found) == (2 if is_found else 0)
+    log_parts[1, GOAL, 0, 0] = 1.0
+    assert int(stage1_losses(twice(log_parts), batch, some_heads(), MapGrid(size=4, cell=cell), CONFIG).hits) >= 1
 
 
 def test_the_objective_is_the_papers_weighted_sum():
@@ -157,6 +195,10 @@ def test_the_objective_is_the_papers_weighted_sum():
     # Weights of the paper's appendix: 1, 1 and 0.25. The sum over the classes is our own.
     assert of() == pytest.approx((2 + 3) / 4 + 5 / 2 + 7 / 2 + 0.25 * 63 * 11 / 4)
     assert of(averages_mentioned=True) == pytest.approx((2 + 3) / 4 + 5 / 2 + 7 / 2 + 0.25 * 11 / 4)
+    # The auxiliary losses on the maps are means over the predictions that have labels, if there are any.
+    for labelled in (0, 1):
+        found = objective(losses, LossConfig(mentioned_weight=0.0), losses.num_predictions, torch.tensor(labelled))
+        assert float(found) == pytest.approx((2 + 3) / 4 + 5 + 7)
     # Each weight is that of its own loss.
     for name, change in (("landmark_weight", 5 / 2), ("grounded_weight", 7 / 2), ("mentioned_weight", 63 * 11 / 4)):
         assert of(**{name: 10.0}) - of(**{name: 0.0}) == pytest.approx(10 * change)

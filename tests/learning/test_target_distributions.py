@@ -5,7 +5,7 @@ import math
 import torch
 
 from pvn.geometry import MapGrid, to_map
-from pvn.learning.losses import target_distributions
+from pvn.learning.losses import part_shares, target_distributions
 from pvn.model.visitation import GOAL, TRAJECTORY
 
 GRID = MapGrid()
@@ -50,3 +50,13 @@ def test_turning_the_frame_left_turns_the_targets_right():
         target_distributions(*a_path(origin + torch.tensor([0.0, 0.0, turn])), GRID, 0.6) for turn in (0, math.pi / 2)
     )
     assert torch.allclose(after, before.rot90(-1, (2, 3)), atol=1e-4)
+
+
+def test_parts_of_the_way_share_its_points_by_hand():
+    # Five points in two parts, and a sixth of padding: the parts' middles are at a quarter and three quarters.
+    shares = part_shares(torch.tensor([5]), 6, 2)
+    assert shares.tolist() == [[[0.5, 1.0, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.5, 1.0, 0.5, 0.0]]]
+    # Few points: each part has some of each, the first more of the first; the only point of a path is in every part.
+    for num_points, ends in ((2, [[0.75, 0.25], [0.25, 0.75]]), (1, [[0.75, 0.0], [0.25, 0.0]])):
+        assert part_shares(torch.tensor([num_points]), 2, 2).tolist() == [ends]
+    assert part_shares(torch.tensor([2]), 3, 1).tolist() == [[[1.0, 1.0, 0.0]]], "one part has the whole way"
