@@ -43,10 +43,12 @@ class FlightChanges:
     """Steps between predictions; None: as trained."""
     has_ideal_act: bool = False
     """Whether PVN's second stage is replaced by one that flies straight to the most likely goal (paper: ideal Act)."""
-    # Not shown: fingerprints of saved flights have what is shown, and earlier versions did not know this.
+    # The rest is not shown: fingerprints of saved flights have what is shown, and earlier versions had no more.
+    look_threshold: float | None = field(default=None, repr=False)
+    """The agent looks around before it flies while its goal is out of sight with more than this probability; 1: never;
+    None: as trained."""
     has_true_distributions: bool = field(default=False, repr=False)
     """Whether PVN's second stage flies by the demonstrated distributions instead of predicted ones."""
-    # Not shown: fingerprints of saved flights have what is shown, and earlier versions knew no delay.
     delay_steps: int = field(default=0, repr=False)
     """Every command, stopping too, is carried out this many steps late."""
 
@@ -55,6 +57,8 @@ class FlightChanges:
             raise ValueError(f"yaw_factor: got {self.yaw_factor}, expected a number above 0")
         if self.stop_threshold is not None and not 0 < self.stop_threshold < 1:
             raise ValueError(f"stop_threshold: got {self.stop_threshold}, expected a probability between 0 and 1")
+        if self.look_threshold is not None and not 0 <= self.look_threshold <= 1:
+            raise ValueError(f"look_threshold: got {self.look_threshold}, expected a probability from 0 to 1")
         if self.plan_every is not None and self.plan_every < 1:
             raise ValueError(f"plan_every: got {self.plan_every}, expected at least 1 step")
         if self.plan_every is not None and self.has_true_distributions:

@@ -48,11 +48,14 @@ class Evaluate:
     altitude: float | None = None
     """Fly at this height, metres, instead of the one that agents were trained at."""
     yaw_factor: float = 1.0
-    """Turn the drone this many times faster than the agent commands. Only for PVN agents, like the next two options."""
+    """Turn the drone this many times faster than the agent commands. Only for PVN agents, like the next three."""
     stop_threshold: float | None = None
     """Stop where the stop probability is above this, instead of the agent's own threshold."""
     plan_every: int | None = None
     """Steps between predictions, instead of the agent's own interval."""
+    look_threshold: float | None = None
+    """Look around before flying while the goal is out of sight with more than this probability, instead of the agent's
+    own threshold; 1 to fly at once."""
     true_distributions: bool = False
     """Fly a PVN's second stage by the demonstrated distributions instead of predicted ones, which tells errors of
     execution from errors of prediction."""
@@ -100,6 +103,7 @@ class Evaluate:
             yaw_factor=self.yaw_factor,
             stop_threshold=self.stop_threshold,
             plan_every=self.plan_every,
+            look_threshold=self.look_threshold,
             has_true_distributions=self.true_distributions,
         )
         segments, training = read_split(

@@ -95,6 +95,7 @@ def _changes_suffix(changes: FlightChanges) -> str:
         "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
         "stop": changes.stop_threshold,
         "plan": changes.plan_every,
+        "look": changes.look_threshold,
         "delay": changes.delay_steps or None,
     }
     named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)

@@ -109,15 +109,18 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps):
         if not isinstance(agent, PVN):
             raise ValueError(
-                f"{pilot.name}: got a changed yaw rate, stop threshold, prediction interval or second stage, expected "
-                "such changes for a PVN alone; leave them out"
+                f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "
+                "stage, expected such changes for a PVN alone; leave them out"
             )
         # The agent's commands are shares of the same largest yaw rate, so each of them turns the drone faster.
         agent = agent.changed(
             simulator=replace(agent.simulator, max_yaw_rate=config.max_yaw_rate),
             stop_threshold=changes.stop_threshold,
             plan_every=changes.plan_every,
+            look_threshold=changes.look_threshold,
         )
+        if changes.look_threshold is not None:
+            fingerprint = f"look threshold {changes.look_threshold} {fingerprint}"
         if changes.has_true_distributions:
             pilot, fingerprint = (
                 replace(pilot, follows=_by_true_distributions(agent)),

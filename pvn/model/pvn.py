@@ -63,12 +63,14 @@ class PVN:
         *,
         plan_every: int = 6,
         stop_threshold: float | None = None,
+        look_threshold: float | None = None,
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
-        """plan_every: steps between predictions (paper: T_d); stop_threshold: the trained one if not given."""
+        """plan_every: steps between predictions (paper: T_d). Thresholds: those of the second stage if not given."""
         self.visitation, self.execution, self.vocabulary = visitation.eval(), execution.eval(), vocabulary
         self.plan_every, self.simulator = plan_every, simulator
         self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
+        self.look_threshold = execution.config.look_threshold if look_threshold is None else look_threshold
 
     @property
     def camera(self) -> Camera:
@@ -91,6 +93,7 @@ class PVN:
         simulator: SimulatorConfig | None = None,
         stop_threshold: float | None = None,
         plan_every: int | None = None,
+        look_threshold: float | None = None,
     ) -> PVN:
         """The same networks with other flight settings; those not given are unchanged."""
         return PVN(
@@ -99,6 +102,7 @@ class PVN:
             self.vocabulary,
             plan_every=plan_every or self.plan_every,
             stop_threshold=self.stop_threshold if stop_threshold is None else stop_threshold,
+            look_threshold=self.look_threshold if look_threshold is None else look_threshold,
             simulator=simulator or self.simulator,
         )
 
@@ -149,7 +153,7 @@ class PVN:
         A flight that looks around predicts after every quarter turn, and makes three at most: a camera that sees a
         quarter of what is around has then seen all of it.
         """
-        step, threshold = memory.step, self.execution.config.look_threshold
+        step, threshold = memory.step, self.look_threshold
         is_looking = memory.look != 0
         is_checked = threshold < 1 and step % self.quarter_turn == 0 and (step == 0 or bool(is_looking.any()))
         is_due = memory.visitation is None or step % self.plan_every == 0

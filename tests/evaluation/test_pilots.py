@@ -63,10 +63,11 @@ def test_changed_flights_are_changed_and_keep_the_weights():
 
 
 def test_changes_come_on_top_of_the_systems_own():
-    changes = FlightChanges(stop_threshold=0.3, plan_every=2)
+    changes = FlightChanges(stop_threshold=0.3, plan_every=2, look_threshold=0.4)
     pilot = load_pilot("pvn-half-height", changes=changes)
     assert pilot.config.altitude == 2.5
-    assert (pilot.agent.stop_threshold, pilot.agent.plan_every) == (0.3, 2)
+    assert (pilot.agent.stop_threshold, pilot.agent.plan_every, pilot.agent.look_threshold) == (0.3, 2, 0.4)
+    assert pilot.fingerprint != load_pilot("pvn-half-height", changes=replace(changes, look_threshold=0.5)).fingerprint
     assert pilot.agent.stop_probability is not None
     for name, refused in (("oracle", changes), ("gsmn", changes), ("chaplot", FlightChanges(yaw_factor=2.0))):
         with pytest.raises(ValueError, match=f"{name}: got a changed yaw rate, stop threshold.*for a PVN alone"):

@@ -19,9 +19,8 @@ SIMULATOR = SimulatorConfig(quality="fast")
 def looking(agent, threshold):
     """The agent with another threshold, and a second stage that never stops."""
     execution = copy.deepcopy(agent.execution)
-    execution.config = replace(execution.config, look_threshold=threshold)
     execution.output.bias.data[STOP] = -100.0
-    return PVN(agent.visitation, execution, agent.vocabulary, simulator=SIMULATOR)
+    return PVN(agent.visitation, execution, agent.vocabulary, look_threshold=threshold, simulator=SIMULATOR)
 
 
 def flight_of(agent, tasks, num_steps):
@@ -89,7 +88,8 @@ def test_it_does_not_look_for_a_goal_close_by(agent, tasks, monkeypatch):
 def test_a_drone_that_sees_where_its_goal_is_flies_at_once(agent, tasks):
     never = flight_of(looking(agent, 1.0), tasks, 3)
     assert not never.memories[-1].look.any()
-    assert agent.execution.config.look_threshold == 1.0, "the paper's agent does not look round"
+    assert agent.look_threshold == 1.0, "the paper's agent does not look round"
+    assert torch.equal(flight_of(looking(agent, 0.0).changed(look_threshold=1.0), tasks, 3).action, never.action)
     above = float(unseen_at_the_start(agent, tasks).max()) + 1e-4
     assert torch.equal(flight_of(looking(agent, above), tasks, 3).action, never.action)
 
