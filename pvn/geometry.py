@@ -1,4 +1,4 @@
-"""Frames, poses, the pinhole camera, the map grid, and points along a path.
+"""Frames, poses, the pinhole camera and the map grid.
 
 Field frame: origin at the south-west corner, x east, y north, z up, metres. Body frame: x forward, y left, z up.
 Camera frame: x right, y down, z along the optical axis. A pose is (x, y, z, roll, pitch, yaw), field frame,
@@ -14,14 +14,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Points = npt.NDArray[np.float64]
-"""Points (P, 2) of a path, metres."""
+from pvn.paths import Points, distances_along, points_along
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,28 +49,6 @@ class Camera:
 def wrap_angle(angle: Tensor) -> Tensor:
     """The same angle in [-pi, pi), radians."""
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
-
-
-@numba.njit(cache=True)
-def wrap_radians(angle):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """The same angle, or angles (N,) of an array, in [-pi, pi), radians; also inside compiled code."""
-    return (angle + math.pi) % (2 * math.pi) - math.pi
-
-
-def distances_along(points: Points) -> Points:
-    """Distance (P,) from the first of a path's points (P, 2) to each of them along the path, metres."""
-    return np.concatenate([[0.0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
-
-
-def path_length(points: Points) -> float:
-    """Length of a path (P, 2), metres."""
-    return float(np.hypot(*np.diff(points, axis=0).T).sum())
-
-
-def points_along(points: Points, distances: Points) -> Points:
-    """Points (N, 2) that lie these distances (N,), metres, from the start of a path (P, 2) along it."""
-    travelled = distances_along(points)
-    return np.stack([np.interp(distances, travelled, points[:, axis]) for axis in (0, 1)], axis=-1)
 
 
 def even_paths(paths: Sequence[Points], spacing: float) -> tuple[Tensor, Tensor]:

@@ -3,9 +3,9 @@
 
     python runs/plus.py --out plus --device cuda
 
-Everything goes to the folder `out`; what is there already is not done again, so a run that was stopped continues. All
-variants take about as many steps: one with fewer segments passes over them more often. No package is needed that
-training does not need.
+Everything goes to the folder `out`, with a table of the results; what is there already is not done again, so a run that
+was stopped continues. All variants take about as many steps: one with fewer segments passes over them more often. No
+package is needed that training does not need.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
 from pvn.evaluation.evaluate import evaluate
+from pvn.evaluation.summary import Summary
+from pvn.files import replacing
 from pvn.learning.presets import make_own_corpus, plus, train, with_changes
 from pvn.learning.training import training_segments
 from pvn.learning.training_corpus import FOLDER
 from pvn.simulator.compiling import num_cores
-from pvn.systems import AGENT_FILE
+from pvn.systems import AGENT_FILE, SYSTEMS
 
 VOICES = ("r", "v", "w")
 """Authors of natural instructions who are left out once, and whose instructions are then flown."""
@@ -36,7 +38,7 @@ FLOWN_BY_ONE = {"voices": "without-three-voices", "test": "pvn-plus"}
 
 @dataclass(frozen=True)
 class Variant:
-    """pvn-plus with something left out."""
+    """pvn-plus with something left out, or one thing more."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     """To its recipe."""
@@ -70,6 +72,7 @@ VARIANTS = {
     "without-attention": Variant({"sizes.attention_channels": 0}),
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
+    "with-other-names": Variant({"text.renames_natural": True}),
     "without-three-voices": Variant(without_authors=VOICES),
 }
 
@@ -119,6 +122,29 @@ def evaluate_variant(name: str, splits: dict[str, Corpus], out: Path, device: st
         )
 
 
+def summary_of(out: Path, name: str, split: str) -> Summary | None:
+    """The result of a variant on a split; None if there is none."""
+    path = out / "results" / split / f"{'own-' if name in SYSTEMS else ''}{name}_dev.json"
+    return Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def table_of(out: Path) -> str:
+    """The variants that were flown, in Markdown: success over natural dev and dev, nDTW over dev, and full circles."""
+    lines = [
+        "| variant | natural dev, SR % | dev, SR % | dev, nDTW | full circles, % |",
+        "| :-- | --: | --: | --: | --: |",
+    ]
+    for name in VARIANTS:
+        natural, dev = (summary_of(out, name, split) for split in ("natural", "dev"))
+        if natural is None or dev is None:
+            continue
+        rates = (f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})" for one in (natural.overall.sr, dev.overall.sr))
+        circles = dev.circles.get("full")
+        flown = "" if circles is None else f"{circles.flown_and_reached:.0f}"
+        lines.append(f"| {name} | {' | '.join(rates)} | {dev.overall.ndtw.value:.3f} | {flown} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Read the options, train, and evaluate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -143,6 +169,8 @@ def main() -> None:
     for name in options.variant:
         train_variant(name, corpus, out, options.device, options.changes)
         evaluate_variant(name, splits, out, options.device, limit)
+        with replacing(out / "table.md") as partial:
+            partial.write_text(table_of(out), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ pvn train --agent pvn-full-observation --preset paper --corpus reproduction/corp
 
 # Every system flies the split it has in the paper's table; the first six fly both. Flights are saved and flown only once.
 pvn evaluate --agent stop average chaplot gsmn pvn oracle --corpus reproduction/corpus --split test --runs reproduction/runs --out reproduction/results --device cuda
-pvn evaluate --agent stop average chaplot gsmn pvn oracle pvn-no-aux pvn-no-goal pvn-no-dagger pvn-no-instruction pvn-ideal-act pvn-full-observation pvn-half-height pvn-double-yaw-rate --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda
+pvn evaluate --agent stop average chaplot gsmn pvn oracle pvn-no-aux pvn-no-goal pvn-no-dagger pvn-no-instruction pvn-ideal-act pvn-full-observation pvn-half-height pvn-height-0.7 pvn-double-yaw-rate --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda
+
+# Second stages alone, by the demonstrated distributions: what is lost in execution, not in prediction.
+pvn evaluate --agent pvn pvn-no-aux pvn-no-goal pvn-no-dagger pvn-no-instruction pvn-full-observation pvn-double-yaw-rate --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda --true-distributions
 
 # How good PVN's predictions are: the paper's theorem 5.1, and whether predicted goals are calibrated.
 pvn evaluate --agent pvn --corpus reproduction/corpus --split dev --runs reproduction/runs --out reproduction/results --device cuda --bound

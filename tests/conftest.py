@@ -89,6 +89,20 @@ def quick_plus(tmp_path_factory):
     return _with_small_pictures(load_agent("pvn-plus"), path)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures are empty files, which are written faster."""
+    from pvn.viz import flight_files, flight_picture, paragraph_picture
+
+    def touch(path, *arguments, **options):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    monkeypatch.setattr(flight_picture, "draw_flight", touch)
+    monkeypatch.setattr(flight_files, "draw_summary", touch)
+    monkeypatch.setattr(paragraph_picture, "draw_paragraph", touch)
+
+
 def _set_landmark_classes(classes):
     for name, module in list(sys.modules.items()):
         if name.startswith("pvn."):

@@ -10,7 +10,8 @@ from pvn.systems import SYSTEMS
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pvn"
 ROOMS = """
-    geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz report app cli
+    paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz report
+    app cli
 """.split()
 TRAINING = "pvn.learning.training"
 
@@ -81,7 +82,7 @@ def test_every_module_is_reached_from_the_command_line_or_the_environment():
 
 
 def test_a_reader_of_the_training_follows_at_most_35_modules():
-    """Those imported at the top: how pictures are rendered and what the baselines look like is imported when needed."""
+    """Those imported at the top; rendering, the baselines and the files of agents are imported when needed."""
     assert len(reached_from(TRAINING, only_top_level=True)) <= 35
 
 
@@ -92,6 +93,13 @@ def test_rooms_up_to_evaluation_do_without_gymnasium_and_viewers():
     for module, path in MODULES.items():
         if module not in allowed and room(module) not in ("viz", "app", "cli"):
             assert not heavy.search(path.read_text()), module
+
+
+def test_processes_that_make_a_corpus_start_without_torch():
+    """It takes longer to import than everything else that they need."""
+    torch = re.compile(r"^(?:import|from) torch", re.MULTILINE)
+    for module in reached_from("pvn.corpus.narrator.making", "pvn.processes", only_top_level=True):
+        assert not torch.search(MODULES[module].read_text()), module
 
 
 def test_the_readme_tree_is_the_tree_on_disk():

@@ -89,7 +89,7 @@ def start_and_stop(command, folder):
                 assert b"<html" in page.read()
         finally:
             server.send_signal(signal.SIGINT)
-        assert "interrupted" in server.communicate(timeout=60)[1]
+        assert "interrupted" in server.communicate(timeout=60)[1] and server.returncode == 130
 
 
 def test_there_is_something_to_run_on_every_page():

@@ -10,18 +10,16 @@ import torch
 from pvn.geometry import (
     Camera,
     MapGrid,
-    distances_along,
     ground_homography,
     ground_points,
     pixel_rays,
-    points_along,
     project,
     rotation_body_camera,
     rotation_world_body,
     to_map,
     wrap_angle,
-    wrap_radians,
 )
+from pvn.paths import distances_along, points_along, wrap_radians
 
 
 def random_poses(count, seed=0):

@@ -13,17 +13,6 @@ from pvn.cli.options import LeftOut, SegmentNames, Split, print_json
 LINES_SHOWN = 20
 
 
-SEGMENTS_WORTH_PROCESSES = 1000
-"""One process makes fewer in the seconds that others take to start."""
-
-
-def _processes_for(num_segments: int) -> int:
-    """How many processes make so many segments soonest."""
-    from pvn.simulator.compiling import num_cores
-
-    return num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class CorpusMake:
     """Make the bundled corpus, of generated and of natural instructions, or one from phrase banks of your own."""
@@ -56,7 +45,7 @@ class CorpusMake:
 
         from pvn.cli.progress import progress_bar
         from pvn.corpus.meadow.banks import read_banks
-        from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
+        from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, processes_for, split_sizes
         from pvn.corpus.narrator.making import make_narrated
         from pvn.corpus.natural.bundled import natural_corpus
         from pvn.corpus.segments import SPLITS, Corpus, joined
@@ -83,7 +72,7 @@ class CorpusMake:
                 noise=self.noise,
                 only=only,
                 is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
-                num_processes=self.processes or _processes_for(self.size),
+                num_processes=self.processes or processes_for(self.size),
                 watch=advance_to,
             )
         origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
@@ -97,7 +86,7 @@ class CorpusMake:
                     self.narrated,
                     seed=self.seed,
                     noise=self.noise,
-                    num_processes=self.processes or _processes_for(self.narrated),
+                    num_processes=self.processes or processes_for(self.narrated),
                     watch=advance_to,
                 )
             corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)

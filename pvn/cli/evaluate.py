@@ -53,6 +53,9 @@ class Evaluate:
     """Stop where the stop probability is above this, instead of the agent's own threshold."""
     plan_every: int | None = None
     """Steps between predictions, instead of the agent's own interval."""
+    true_distributions: bool = False
+    """Fly a PVN's second stage by the demonstrated distributions instead of predicted ones, which tells errors of
+    execution from errors of prediction."""
     device: Device = "cpu"
     """Where to fly."""
     runs: Path | None = None
@@ -97,6 +100,7 @@ class Evaluate:
             yaw_factor=self.yaw_factor,
             stop_threshold=self.stop_threshold,
             plan_every=self.plan_every,
+            has_true_distributions=self.true_distributions,
         )
         segments, training = read_split(
             self.corpus,

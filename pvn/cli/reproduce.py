@@ -14,10 +14,11 @@ from pvn.cli.evaluate import Evaluate
 from pvn.cli.options import Device, PaperPreset, PaperSystemNames
 from pvn.cli.reproduction_folder import ReproductionFolder
 from pvn.cli.train import Train
-from pvn.systems import SYSTEMS
+from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from pvn.evaluation.seeds import RepeatedSystem
+    from pvn.evaluation.summary import Summary
 
 SIZES = {"paper": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
@@ -56,6 +57,12 @@ def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
         for suffix in (".safetensors", ".json"):
             stem.with_suffix(suffix).unlink(missing_ok=True)
     _evaluate(verb)
+
+
+def _read_summary(stem: Path) -> Summary:
+    from pvn.evaluation.summary import Summary
+
+    return Summary.from_json(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +156,18 @@ class Reproduce:
             out=folder.results,
         )  # fmt: skip
 
+    def _executed(self) -> list[str]:
+        """Systems whose second stage is flown by true distributions, too; another height would not change it."""
+        rows = [SYSTEMS[name] for name, split in self._rows() if split == "dev"]
+        return [
+            system.name
+            for system in rows
+            if system.run is not None
+            and SYSTEMS[system.run].training == "two stages"
+            and not system.flight_changes.has_ideal_act
+            and system.flight_changes.altitude is None
+        ]
+
     def steps(self) -> Iterator[Step]:
         """Every step before the report, in order."""
         if self.corpus is None:
@@ -165,6 +184,11 @@ class Reproduce:
         for name, split in rows:
             act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder.stem(name, split))
             yield Step(f"evaluate {name} {split}{note}", act, partial(folder.has_results, name, split))
+        for name in self._executed() if folder.seed == 0 else ():
+            verb = replace(self._evaluation((name,), "dev", folder), true_distributions=True)
+            act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+            done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
+            yield Step(f"evaluate {name} dev by true distributions", act, done)
         if PREDICTING in rows and folder.seed == 0:
             verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1], folder), bound=True)
             yield Step("evaluate predictions", partial(_evaluate, verb), partial(folder.has_predictions, *PREDICTING))
@@ -193,12 +217,14 @@ class Reproduce:
             for split in dict.fromkeys(split for _, split in rows)
         }
         evaluations = [(names, split, "") for split, names in groups.items()]
+        if folder.seed == 0 and (executed := self._executed()):
+            evaluations.append((" ".join(executed), "dev", " --true-distributions"))
         if PREDICTING in rows and folder.seed == 0:
             evaluations.append((*PREDICTING, " --bound"))
-        for names, split, bound in evaluations:
+        for names, split, option in evaluations:
             yield (
                 f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
-                f"--out {folder.results} {where}{limit}{bound}"
+                f"--out {folder.results} {where}{limit}{option}"
             )
 
     def _command(self) -> str:
@@ -253,15 +279,13 @@ class Reproduce:
         from pvn.evaluation.intervals import Bootstrap
         from pvn.evaluation.paper import TABLE
         from pvn.evaluation.pilots import load_pilot
-        from pvn.evaluation.summary import Summary
         from pvn.learning.checkpoint import read_json
         from pvn.report.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
         from pvn.report.results_page import Provenance, StepTime, write_report
 
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
-        files = [folder.stem(*row).with_suffix(".json") for row in finished]
-        summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
+        summaries = [_read_summary(folder.stem(*row)) for row in finished]
         with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
@@ -284,7 +308,22 @@ class Reproduce:
             },
             times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
         )
-        write_report(self.out / "report.md", summaries, provenance, illustrations, self._repeated())
+        write_report(
+            self.out / "report.md",
+            summaries,
+            provenance,
+            illustrations,
+            repeated=self._repeated(),
+            further_seeds={
+                seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
+                for seed, own in folder.further_seeds().items()
+            },
+            by_true_distributions={
+                name: _read_summary(folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+                for name in SYSTEMS
+                if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
+            },
+        )
 
     def _repeated(self) -> list[RepeatedSystem]:
         """Systems that were flown with several seeds."""

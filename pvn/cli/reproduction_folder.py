@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,14 @@ class ReproductionFolder:
         num_segments = 0 if self.limit is None else min(self.limit, count_segments(self.corpus).get(split, 0))
         return result_stem(self.results, system, split, self.limit, num_segments)
 
-    def has_results(self, system: str, split: Any) -> bool:
-        """Whether a system has flown everything with its current agent."""
-        summary = self.stem(system, split).with_suffix(".json")
+    def further_seeds(self) -> dict[int, ReproductionFolder]:
+        """Folders in this one with runs and results of training with other seeds than 0: seed1, seed2, and so on."""
+        seeds = [path.name.removeprefix("seed") for path in self.out.glob("seed*")]
+        return {seed: replace(self, seed=seed) for seed in sorted(int(name) for name in seeds if name.isdecimal())}
+
+    def has_results(self, system: str, split: Any, suffix: str = "") -> bool:
+        """Whether a system has flown everything with its current agent; suffix: of its name, for changed flights."""
+        summary = self.stem(f"{system}{suffix}", split).with_suffix(".json")
         agent = self.agent(str(SYSTEMS[system].run))
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pvn.corpus.lani_records import Unusable, cut_route, environment_number, read_paragraph, route_in_metres
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
 from pvn.world.task import Demonstration

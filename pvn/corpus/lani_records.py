@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.task import Demonstration, Task

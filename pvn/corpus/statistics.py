@@ -11,7 +11,7 @@ import numpy as np
 
 from pvn.corpus.segments import SOURCES, Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.geometry import path_length
+from pvn.paths import path_length
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop

@@ -2,6 +2,7 @@
 
 The theorem: if KL(d* || d) <= epsilon for the predicted distribution d and the oracle's d*, then a policy whose own
 distribution d_pi has KL(d || d_pi) <= eta loses at most V* - V_pi <= H (R_max + alpha) (sqrt(2 epsilon) + sqrt(2 eta)).
+As stated it is true for alpha = 0 alone (docs/metrics.md), which is what is assumed here.
 How it is applied here, and what was chosen where the paper leaves a choice:
 
 - A start state s is a segment's. Pilot and simulator are deterministic, so there is exactly one flight from s.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pvn.corpus.segments import Segment
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.layout import Landmark
 
 AMOUNTS: Mapping[str, float] = {"quarter": 90.0, "half": 180.0, "full": 360.0}

@@ -21,7 +21,7 @@ from pvn.files import replacing
 from pvn.learning.checkpoint import tensor_bytes
 from pvn.model.agent import LearnedAgent
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import FlightChanges
+from pvn.systems import TRUE_DISTRIBUTIONS, FlightChanges
 
 AgentLike = str | Path | LearnedAgent | Pilot
 """Who flies: the name of a system, an agent's .safetensors file, a loaded agent, or a pilot."""
@@ -98,7 +98,8 @@ def _changes_suffix(changes: FlightChanges) -> str:
         "delay": changes.delay_steps or None,
     }
     named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)
-    return f"{named}_ideal-act" if changes.has_ideal_act else named
+    named += "_ideal-act" if changes.has_ideal_act else ""
+    return f"{named}{TRUE_DISTRIBUTIONS}" if changes.has_true_distributions else named
 
 
 def _pilot_of_agent(agent: LearnedAgent) -> Pilot:

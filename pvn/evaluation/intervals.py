@@ -64,14 +64,18 @@ def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArra
     return unit.astype(np.int64), len(names)
 
 
-def _draws(num_units: int, bootstrap: Bootstrap) -> Iterator[npt.NDArray[np.int64]]:
-    """Resamples in chunks (R, U): indices of U units, drawn with replacement from U units."""
-    generator = np.random.default_rng(bootstrap.seed)
+def draw_units(num_units: int, bootstrap: Bootstrap, stream: int = 0) -> Iterator[npt.NDArray[np.int64]]:
+    """Resamples in chunks (R, U): indices of U units, drawn with replacement from U units.
+
+    Draws of different streams are independent of each other.
+    """
+    generator = np.random.default_rng([bootstrap.seed, stream] if stream else bootstrap.seed)
     for begin in range(0, bootstrap.num_resamples, CHUNK):
         yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
 
 
-def _estimate(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
+def estimate_from(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
+    """A value with the interval that holds the wanted share of its resampled values (R,)."""
     outside = (1 - bootstrap.coverage) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside]).tolist()
     return Estimate(float(value), low, high)
@@ -97,7 +101,7 @@ def bootstrap_ratios(
     num_columns = above.shape[1]
     sums = np.zeros((num_units, 2 * num_columns))
     np.add.at(sums, unit, np.concatenate([above, below], axis=1))
-    totals = np.concatenate([resampled_sums(drawn, sums) for drawn in _draws(num_units, bootstrap)])
+    totals = np.concatenate([resampled_sums(drawn, sums) for drawn in draw_units(num_units, bootstrap)])
 
     def divide(total: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         top, bottom = total[..., :num_columns], total[..., num_columns:]
@@ -105,7 +109,7 @@ def bootstrap_ratios(
 
     resampled = divide(totals)  # (resamples, K)
     values = divide(sums.sum(axis=0))
-    return [_estimate(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
+    return [estimate_from(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
 
 
 def bootstrap_ratio(
@@ -138,8 +142,10 @@ def bootstrap_median(
     rank[order] = np.arange(len(order))
     by_unit = np.argsort(unit, kind="stable")
     first = np.concatenate([[0], np.bincount(unit, minlength=num_units).cumsum()])
-    medians = [resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in _draws(num_units, bootstrap)]
-    return _estimate(float(np.median(array)), np.concatenate(medians), bootstrap)
+    medians = [
+        resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in draw_units(num_units, bootstrap)
+    ]
+    return estimate_from(float(np.median(array)), np.concatenate(medians), bootstrap)
 
 
 def bootstrap_difference(

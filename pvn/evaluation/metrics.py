@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
-from pvn.geometry import Points, distances_along, path_length, points_along
+from pvn.paths import Points, distances_along, path_length, points_along
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES

@@ -1,21 +1,21 @@
-"""The paper's results table, and which of its orderings hold in results of ours."""
+"""The paper's results table, how far its ablations are from PVN, and which of its orders hold in results of ours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from pvn.evaluation.summary import Group, Summary
+from pvn.evaluation.pairing import Difference, Runs, difference_of, runs_by_row
+from pvn.evaluation.summary import Summary
 from pvn.systems import SYSTEMS, PaperRow
 
 SOURCE = "Blukis, Misra, Knepper, Artzi: CoRL 2018, table 1"
 GAP = 3.0
 """Points of success rate by which systems of the paper must differ for their order to mean something."""
 
-Verdict = Literal["holds", "too close to tell", "reversed"]
-
+Verdict = Literal["holds", "undecided", "reversed"]
 
 COMPARED = tuple(name for name, system in SYSTEMS.items() if "test" in system.paper)
 """Systems of the table's first part, which fly both splits here."""
@@ -34,41 +34,63 @@ def paper_row(system: str, split: str) -> PaperRow | None:
 
 
 @dataclass(frozen=True)
-class Ordering:
-    """Two systems that the paper tells apart, and how they compare here."""
+class Comparison:
+    """Two systems of the paper's table, how far apart they are there, and here."""
 
     split: str
-    better: str
-    """The better one in the paper."""
-    worse: str
+    first: str
+    second: str
     paper_gap: float
-    """Points of success rate between them in the paper; more than GAP."""
-    gap: float
-    """The same here; negative if the order is reversed."""
+    """By how many points of success rate the first is better than the second in the paper."""
+    difference: Difference
+    """The same here."""
     verdict: Verdict
-    """holds or reversed if their 95% intervals do not overlap, else too close to tell."""
+    """holds or reversed if the paired 95% interval of the difference excludes 0, else undecided. Where there is no
+    paired interval, the two systems' own intervals must not overlap."""
 
 
-def _verdict(better: Group, worse: Group) -> Verdict:
-    if min(better.environments, worse.environments) < 2:  # an interval from one field has no width
-        return "too close to tell"
-    if better.sr.low > worse.sr.high:
-        return "holds"
-    return "reversed" if better.sr.high < worse.sr.low else "too close to tell"
+def _sign(first: Runs, second: Runs, difference: Difference) -> int:
+    """1 if the first system is better, -1 if it is worse, 0 if that is undecided."""
+    if difference.interval is not None:
+        return int(difference.interval.low > 0) - int(difference.interval.high < 0)
+    ours, theirs = (next(iter(runs.values())).overall for runs in (first, second))
+    if min(ours.environments, theirs.environments) < 2:  # an interval from one field has no width
+        return 0
+    return int(ours.sr.low > theirs.sr.high) - int(ours.sr.high < theirs.sr.low)
 
 
-def compare_orderings(summaries: Sequence[Summary]) -> list[Ordering]:
-    """Pairs of systems, both flown here, that the paper's success rates on one split put more than GAP apart."""
-    flown = {(summary.system, summary.split): summary.overall for summary in summaries}
-    found = []
-    rows = {row: reported for row in flown if (reported := paper_row(*row)) is not None}
-    for first, second in combinations([row for row in TABLE if row in rows], 2):
-        if first[1] != second[1]:
-            continue
-        better, worse = sorted((first, second), key=lambda row: -rows[row].sr)
-        paper_gap = rows[better].sr - rows[worse].sr
-        if paper_gap > GAP:
-            gap = flown[better].sr.value - flown[worse].sr.value
-            verdict = _verdict(flown[better], flown[worse])
-            found.append(Ordering(better[1], better[0], worse[0], paper_gap, gap, verdict))
+def _compare(rows: Mapping[tuple[str, str], Runs], first: tuple[str, str], second: tuple[str, str]) -> Comparison:
+    """Two rows of the table, both of one split."""
+    theirs = [reported.sr for row in (first, second) if (reported := paper_row(*row)) is not None]
+    paper_gap = theirs[0] - theirs[1]
+    difference = difference_of(rows[first], rows[second])
+    sign = _sign(rows[first], rows[second], difference)
+    verdict: Verdict = "undecided" if sign == 0 else "holds" if sign * paper_gap > 0 else "reversed"
+    return Comparison(first[1], first[0], second[0], paper_gap, difference, verdict)
+
+
+def _rows(by_seed: Mapping[int, Sequence[Summary]]) -> dict[tuple[str, str], dict[int, Summary]]:
+    """What was flown of the rows that the paper has, in the table's order."""
+    flown = runs_by_row(by_seed)
+    return {row: flown[row] for row in TABLE if row in flown and paper_row(*row) is not None}
+
+
+def compare_orderings(by_seed: Mapping[int, Sequence[Summary]]) -> list[Comparison]:
+    """Pairs of systems, both flown here, that the paper's success rates on one split put more than GAP apart.
+
+    The first is the better one in the paper. by_seed: results by the seed of the training runs.
+    """
+    rows, found = _rows(by_seed), []
+    for pair in combinations(rows, 2):
+        better, worse = sorted(pair, key=lambda row: -SYSTEMS[row[0]].paper[row[1]].sr)
+        apart = SYSTEMS[better[0]].paper[better[1]].sr - SYSTEMS[worse[0]].paper[worse[1]].sr
+        if better[1] == worse[1] and apart > GAP:
+            found.append(_compare(rows, better, worse))
     return found
+
+
+def compare_with_pvn(by_seed: Mapping[int, Sequence[Summary]]) -> list[Comparison]:
+    """Each system of the table's second part that was flown, compared with PVN on the development split."""
+    rows = _rows(by_seed)
+    pvn = ("pvn", "dev")
+    return [_compare(rows, (name, "dev"), pvn) for name in ANALYSED if (name, "dev") in rows] if pvn in rows else []

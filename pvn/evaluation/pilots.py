@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent, shipped_weights
 from pvn.learning.checkpoint import read_json
+from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
 from pvn.model.agent import Agent
 from pvn.model.pvn import PVN, IdealAct
 from pvn.rollout.delayed import Delayed
@@ -34,17 +35,19 @@ class Pilot:
     name: str
     """Name under which results are reported and stored."""
     policy: Policy | None
-    """None for the oracle, which is made for the demonstrations it has to follow."""
+    """None if it is made for the demonstrations that are flown."""
     agent: Agent | None
     """The agent that the policy is, or whose actions it delays; None for a pilot that reads no instructions."""
     config: SimulatorConfig
     """Simulator settings of its flights."""
     fingerprint: str
     """Identifies everything that its flights depend on."""
+    follows: Callable[[Sequence[Demonstration]], Policy] = Oracle
+    """Makes the policy for some demonstrations, where it needs them: the oracle, or stage 2 by true distributions."""
 
-    def policy_for(self, demonstrations: Iterable[Demonstration] = ()) -> Policy:
-        """The policy for flights over demonstrations, which only the oracle uses."""
-        return Oracle(demonstrations) if self.policy is None else self.policy
+    def policy_for(self, demonstrations: Sequence[Demonstration] = ()) -> Policy:
+        """The policy for flights over demonstrations."""
+        return self.follows(demonstrations) if self.policy is None else self.policy
 
 
 def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
@@ -98,6 +101,11 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
         config = replace(config, altitude=changes.altitude)
     if changes.yaw_factor != 1.0:
         config = replace(config, max_yaw_rate=config.max_yaw_rate * changes.yaw_factor)
+    if changes.has_true_distributions and (changes.has_ideal_act or not isinstance(agent, PVN)):
+        raise ValueError(
+            f"{pilot.name}: got true distributions to fly by, but has no learned second stage; "
+            "expected a PVN, one of its ablations with a learned second stage, or the file of a PVN; leave them out"
+        )
     if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps):
         if not isinstance(agent, PVN):
             raise ValueError(
@@ -110,12 +118,32 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             stop_threshold=changes.stop_threshold,
             plan_every=changes.plan_every,
         )
-        agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
+        if changes.has_true_distributions:
+            pilot, fingerprint = (
+                replace(pilot, follows=_by_true_distributions(agent)),
+                f"true distributions {fingerprint}",
+            )
+            config, agent, policy = replace(config, quality="none"), None, None
+        else:
+            agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
     if changes.delay_steps:
         if policy is None:
-            raise ValueError(f"{pilot.name}: got a delay, expected none for the oracle; leave it out")
+            raise ValueError(
+                f"{pilot.name}: got a delay, expected none for the oracle or true distributions; leave it out"
+            )
         policy, fingerprint = Delayed(policy, changes.delay_steps), f"delay {changes.delay_steps} {fingerprint}"
     return replace(pilot, policy=policy, agent=agent, config=config, fingerprint=fingerprint)
+
+
+def _by_true_distributions(agent: PVN) -> Callable[[Sequence[Demonstration]], DemonstratedVisitation]:
+    """Makes, for some demonstrations, an agent's second stage with their distributions in place of predicted ones."""
+
+    def follow(demonstrations: Sequence[Demonstration]) -> DemonstratedVisitation:
+        return DemonstratedVisitation(
+            agent.execution, demonstrations, Stage2Config().sigma_cells, agent.simulator, agent.stop_threshold
+        )
+
+    return follow
 
 
 def load_pilot(

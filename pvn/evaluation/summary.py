@@ -1,7 +1,8 @@
-"""One system's results on one split: overall, on seen and unseen phrases, by manoeuvre, by length of instruction."""
+"""One system's results on one split: overall, on seen and unseen phrases, by manoeuvre, length and start bearing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,6 +16,7 @@ from pvn.evaluation.circling import CircledFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
+from pvn.paths import points_along
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),
@@ -24,6 +26,12 @@ WORD_BINS: Mapping[str, tuple[int, int]] = {
     "23+": (23, 10**9),
 }
 """Lengths of instructions in words, first and last of each bin."""
+BEARINGS: Mapping[str, float] = {"ahead": 45.0, "side": 90.0, "behind": 180.0}
+"""Where the demonstrated path leads as seen from the drone at its start: at most so many degrees off its heading."""
+BEARING_M = 3.0
+"""The point of the path, metres along it, that is looked at."""
+EARLY_STEPS = 2
+"""A flight that stops within so many steps has hardly begun."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Group:
     """Mean steps of a flight."""
     metres: Estimate
     """Mean distance flown in a flight."""
+    early_stops: Estimate | None
+    """Flights that stopped by themselves within their first two steps, percent; None in summaries of version 0.1."""
     success_by_radius: Mapping[float, Estimate]
     """Success rate by radius of the goal (metres), percent."""
 
@@ -65,6 +75,7 @@ class Group:
             for column in fields(self)
             if column.name != "success_by_radius"
             for value in [getattr(self, column.name)]
+            if value is not None
         }
         curve = [{"radius": radius, **estimate.to_json()} for radius, estimate in self.success_by_radius.items()]
         return estimates | {"success_by_radius": curve}
@@ -80,9 +91,9 @@ class Group:
         values: dict[str, Any] = {
             column.name: content[column.name] if column.name in plain else Estimate(**content[column.name])
             for column in fields(Group)
-            if column.name != "success_by_radius"
+            if column.name in content and column.name != "success_by_radius"
         }
-        return Group(**values, success_by_radius=curve)
+        return Group(**{"early_stops": None} | values, success_by_radius=curve)
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,11 @@ class Summary:
     """By kind of manoeuvre; a flight counts for each kind that it has."""
     by_length: Mapping[str, Group]
     """By number of words in the instruction."""
+    by_bearing: Mapping[str, Group] = field(default_factory=dict)
+    """By where the demonstrated path begins as seen from the drone: ahead of it, to a side, behind it."""
+    successes: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
+    """By environment, whether each of its flights reached its goal, in their order; empty in summaries of version 0.1.
+    With these, systems that flew the same segments can be compared flight by flight."""
     circles: Mapping[str, CircledFlights] = field(default_factory=dict)
     """By how far round a landmark they should go: flights that were told to circle one."""
     paragraphs: ParagraphSummary | None = None
@@ -114,6 +130,10 @@ class Summary:
             "unseen": self.unseen.to_json() if self.unseen else None,
             "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
             "by_length": {name: group.to_json() for name, group in self.by_length.items()},
+            "by_bearing": {name: group.to_json() for name, group in self.by_bearing.items()},
+            "successes": {
+                str(name): "".join(str(int(reached)) for reached in flights) for name, flights in self.successes.items()
+            },
             "circles": {amount: flights.to_json() for amount, flights in self.circles.items()},
             **({"paragraphs": self.paragraphs.to_json()} if self.paragraphs else {}),
         }
@@ -123,7 +143,7 @@ class Summary:
         """The summary that `to_json` gave."""
 
         def groups(name: str) -> dict[str, Group]:
-            return {part: Group.from_json(group) for part, group in content[name].items()}
+            return {part: Group.from_json(group) for part, group in content.get(name, {}).items()}
 
         return Summary(
             system=content["system"],
@@ -133,7 +153,12 @@ class Summary:
             unseen=Group.from_json(content["unseen"]) if content["unseen"] else None,
             by_manoeuvre=groups("by_manoeuvre"),
             by_length=groups("by_length"),
-            # Earlier summaries have none.
+            # Earlier summaries have none of what follows.
+            by_bearing=groups("by_bearing"),
+            successes={
+                int(name): tuple(digit == "1" for digit in digits)
+                for name, digits in content.get("successes", {}).items()
+            },
             circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
             paragraphs=ParagraphSummary.from_json(content["paragraphs"]) if "paragraphs" in content else None,
         )
@@ -145,6 +170,7 @@ def summarise_group(
     """Mean metrics of B flights, with intervals over the environments (B,) they are in."""
     percents = {
         "sr": metrics.is_success, "loose_sr": metrics.is_loose_success, "osr": metrics.is_oracle_success,
+        "early_stops": metrics.has_stopped & (metrics.num_steps <= EARLY_STEPS),
     }  # fmt: skip
     means = {
         "mean_distance": metrics.stop_distance, "spl": metrics.spl, "ndtw": metrics.ndtw, "sdtw": metrics.sdtw,
@@ -179,6 +205,23 @@ def manoeuvre_kinds(segment: Segment) -> list[str]:
     return list(dict.fromkeys(manoeuvre.split()[0] for manoeuvre in manoeuvres))
 
 
+def start_bearing(segment: Segment) -> str:
+    """Where the demonstrated path leads from the start, as seen by the drone: ahead of it, to a side, behind it."""
+    x, y, yaw = segment.task.start
+    there_x, there_y = points_along(segment.demonstration.path, np.array([BEARING_M]))[0].tolist()
+    off = math.atan2(there_y - y, there_x - x) - yaw
+    degrees = abs(math.degrees(math.atan2(math.sin(off), math.cos(off))))
+    return next(name for name, limit in BEARINGS.items() if degrees <= limit)
+
+
+def _successes(metrics: FlightMetrics, environments: npt.NDArray[np.int64]) -> dict[int, tuple[bool, ...]]:
+    """By environment, whether each of its flights reached its goal."""
+    found: dict[int, list[bool]] = {}
+    for environment, reached in zip(environments.tolist(), metrics.is_success.tolist(), strict=True):
+        found.setdefault(environment, []).append(reached)
+    return {environment: tuple(flights) for environment, flights in sorted(found.items())}
+
+
 def summarise(
     system: str,
     split: str,
@@ -200,6 +243,7 @@ def summarise(
 
     kinds = [manoeuvre_kinds(segment) for segment in segments]
     num_words = [len(tokenise(segment.task.instruction)) for segment in segments]
+    bearings = [start_bearing(segment) for segment in segments]
     return Summary(
         system=system,
         split=split,
@@ -210,4 +254,6 @@ def summarise(
             {name: [name in own for own in kinds] for name in sorted({k for own in kinds for k in own})}
         ),
         by_length=groups({name: [low <= n <= high for n in num_words] for name, (low, high) in WORD_BINS.items()}),
+        by_bearing=groups({name: [bearing == name for bearing in bearings] for name in BEARINGS}),
+        successes=_successes(metrics, environments),
     )

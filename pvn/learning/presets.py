@@ -25,7 +25,6 @@ from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
 from pvn.model.agent import LearnedAgent
-from pvn.simulator.compiling import num_cores
 from pvn.systems import System, find_system
 
 Preset = Literal["paper", "literal", "plus", "smoke"]
@@ -72,7 +71,12 @@ def plus() -> Recipe:
         name="plus",
         stage1=Stage1Config(num_epochs=6, word_steps=1000),
         text=TrainingTextConfig(
-            size=5 * 27_965, has_natural=True, narrated=40_000, natural_repeats=3, mirrors_natural=True
+            size=5 * 27_965,
+            has_natural=True,
+            narrated=40_000,
+            natural_repeats=3,
+            mirrors_natural=True,
+            circle_repeats=4,
         ),
     )
 
@@ -164,11 +168,13 @@ def train_system(
 
 def make_own_corpus(recipe: Recipe | ImitationRecipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
     """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
+    from pvn.corpus.meadow.generator import processes_for
     from pvn.learning.training_corpus import corpus_for
 
     if not isinstance(recipe, Recipe):
         raise ValueError(f"corpus: got none for preset {recipe.name}, expected one; make it with `pvn corpus make`")
-    return corpus_for(recipe.text, folder, num_cores(), lambda done, total: watch(done - 1, total, {}))
+    num_processes = processes_for(recipe.text.size + recipe.text.narrated)
+    return corpus_for(recipe.text, folder, num_processes, lambda done, total: watch(done - 1, total, {}))
 
 
 def train(

@@ -66,8 +66,11 @@ class DemonstratedVisitation:
         demonstrations: Sequence[Demonstration],
         sigma_cells: float,
         simulator: SimulatorConfig,
+        stop_threshold: float | None = None,
     ) -> None:
+        """stop_threshold: the trained one if not given."""
         self.execution, self.sigma_cells, self.simulator = execution, sigma_cells, simulator
+        self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
         self._paths = {demonstration.task: demonstration.path for demonstration in demonstrations}
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> DemonstratedVisitationMemory:
@@ -90,7 +93,7 @@ class DemonstratedVisitation:
         pose = pose_in_map(observation.pose_world, memory.origin)
         progress = update_progress(memory.progress, memory.parts[:, :-1], pose, config.grid)
         seen = look_around(memory.parts, progress, pose, config)
-        action = to_action(self.execution(seen), config.stop_threshold, self.simulator, config.min_speed)
+        action = to_action(self.execution(seen), self.stop_threshold, self.simulator, config.min_speed)
         return action, replace(memory, progress=progress, seen=seen)
 
 

@@ -19,7 +19,6 @@ from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
-from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
 from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
 from pvn.learning.optimisation import (
@@ -58,6 +57,10 @@ class TrainingTextConfig:
     """Times that a segment with a natural instruction is flown in an epoch."""
     mirrors_natural: bool = False
     """Whether their mirror images are flown too."""
+    renames_natural: bool = False
+    """Whether landmarks have other names in their repetitions, where names are known that fit no other landmark."""
+    circle_repeats: int = 1
+    """Times that a segment with a full circle is flown in an epoch: they are few, and the hardest to fly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +97,27 @@ MIRRORED_ENVIRONMENT = 10_000_000
 
 
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
-    """The training split as stage 1 reads it: natural instructions mirrored and repeated."""
+    """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
     from pvn.corpus.mirroring import mirrored
+    from pvn.corpus.narrator.renaming import renamed
 
     natural = [segment for segment in segments if segment.source == "natural"]
     twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
-    return [*segments, *twins, *(natural + twins) * (config.natural_repeats - 1)]
+    repeated = [
+        renamed(segment, time) if config.renames_natural else segment
+        for time in range(1, config.natural_repeats)
+        for segment in (*natural, *twins)
+    ]
+    circles = [segment for segment in (*segments, *twins) if _has_full_circle(segment)]
+    return [*segments, *twins, *repeated, *circles * (config.circle_repeats - 1)]
+
+
+def _has_full_circle(segment: Segment) -> bool:
+    """Whether one of its manoeuvres is a full circle round a landmark: "circle A left full"."""
+    note = segment.annotation
+    return note is not None and any(
+        words[:1] + words[3:] == ["circle", "full"] for words in map(str.split, note.manoeuvres)
+    )
 
 
 def _train_stage1(
@@ -195,7 +213,10 @@ def train_pvn(
     watch: OnStageProgress = ignore_stage_progress,
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
-    device = torch.device(device)
+    from pvn.learning.agent import save_agent
+    from pvn.simulator.simulator import checked_device
+
+    device = checked_device(device)  # now, and not after stage 2 has been trained beside a stage 1 that cannot be
     vocabulary = Vocabulary.from_texts(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
@@ -45,7 +46,7 @@ def make_training_corpus(
     def after(done: int) -> Callable[[int], None]:
         return lambda made: watch(done + made, total)
 
-    with process_pool(num_processes) as pool:
+    with process_pool(num_processes) if num_processes > 1 else nullcontext() as pool:
         train = make_meadow(banks, size=config.size, only=("train",), pool=pool, watch=after(0))
         dev = make_meadow(banks, size=dev_size, only=("dev",), pool=pool, watch=after(num_train))
         told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))

@@ -33,6 +33,9 @@ class ExecutionConfig:
     min_speed: float = 0.0
     """Least speed as a share of the largest, until the drone stops: one that hovers, unsure where to turn, sees nothing
     new."""
+    look_threshold: float = 1.0
+    """The drone begins by turning on the spot, until the goal is some way off where nothing was ever seen with at most
+    this probability, or until it has seen everything around; 1: it never does."""
     uses_goal: bool = True
     """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
     num_parts: int = 1

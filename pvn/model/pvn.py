@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -27,6 +28,9 @@ from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
+OUT_OF_VIEW = 6.0
+"""A goal closer to the start than this, metres, is not looked for."""
+
 
 @dataclass(frozen=True)
 class PVNMemory:
@@ -41,6 +45,8 @@ class PVNMemory:
     """The last prediction; None before the first step."""
     progress: Tensor
     """Probabilities (B, P) of being in each part of the way."""
+    look: Tensor
+    """(B,): the side to which a flight turns on the spot to look around, 1 left or -1 right; 0 once it flies."""
     output: Tensor | None
     """Stage 2's last output (B, 3)."""
     step: int
@@ -73,6 +79,11 @@ class PVN:
     def grid(self) -> MapGrid:
         """The cells of its maps."""
         return self.visitation.config.grid
+
+    @property
+    def quarter_turn(self) -> int:
+        """Steps that a turn by 90 degrees on the spot takes."""
+        return max(round(math.pi / 2 / (self.simulator.max_yaw_rate * self.simulator.step_seconds)), 1)
 
     def changed(
         self,
@@ -107,27 +118,57 @@ class PVN:
             semantic=semantic,
             visitation=None,
             progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
+            look=torch.zeros(len(tasks), device=device),
             output=None,
             step=0,
         )
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Update the map, predict if it is time, and follow the last prediction."""
-        semantic, visitation = memory.semantic, memory.visitation
+        """Update the map, predict if it is time, and look around or follow the last prediction."""
+        semantic = memory.semantic
         if self.visitation.config.overhead_px is None:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
             semantic = self.visitation.update_map(frames, semantic)
-        if visitation is None or memory.step % self.plan_every == 0:
-            visitation = self.visitation.predict(semantic, memory.instructions)
+        visitation, look = self._predict(replace(memory, semantic=semantic))
         pose = pose_in_map(observation.pose_world, memory.origin)
         parts, config = visitation.parts, self.execution.config
         progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
         output = self.execution(look_around(parts, progress, pose, config))
         action = to_action(output, self.stop_threshold, self.simulator, config.min_speed)
-        return action, replace(
-            memory, semantic=semantic, visitation=visitation, progress=progress, output=output, step=memory.step + 1
-        )
+        is_looking = look[:, None] != 0
+        turn = torch.stack([torch.zeros_like(look), look * self.simulator.max_yaw_rate, torch.zeros_like(look)], -1)
+        return torch.where(is_looking, turn, action), replace(
+            memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
+            progress=torch.where(is_looking, memory.progress, progress),
+        )  # fmt: skip
+
+    def _predict(self, memory: PVNMemory) -> tuple[Visitation, Tensor]:
+        """The prediction to fly by and the side (B,) to look to, both new if it is time, for a map that is up to date.
+
+        A flight that looks around predicts after every quarter turn, and makes three at most: a camera that sees a
+        quarter of what is around has then seen all of it.
+        """
+        step, threshold = memory.step, self.execution.config.look_threshold
+        is_looking = memory.look != 0
+        is_checked = threshold < 1 and step % self.quarter_turn == 0 and (step == 0 or bool(is_looking.any()))
+        is_due = memory.visitation is None or step % self.plan_every == 0
+        if not (is_due or is_checked):
+            assert memory.visitation is not None
+            return memory.visitation, memory.look
+        visitation = self.visitation.predict(memory.semantic, memory.instructions)
+        if memory.visitation is not None and not is_due:
+            visitation = memory.visitation.replaced(is_looking, visitation)
+        if not is_checked:
+            return visitation, memory.look
+        # The ground close to the drone is out of view wherever it looks; circles end there.
+        unseen = visitation.unseen_goal.flatten(1) * (self.visitation.places.norm(dim=1) > OUT_OF_VIEW)
+        is_unsure = unseen.sum(1) > threshold
+        if step == 0:
+            on_left = unseen @ (self.visitation.places[:, 1] > 0).to(unseen)
+            look = torch.where(on_left > 0.5 * unseen.sum(1), 1.0, -1.0)
+            return visitation, look * is_unsure
+        return visitation, memory.look * (is_unsure & (step < 3 * self.quarter_turn))
 
     def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
         """The map of one flight."""
@@ -206,8 +247,8 @@ class IdealAct:
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Map and predict as PVN does; turn to the most likely goal and fly there."""
-        _, memory = self.agent.act(observation, memory)
+        """Map, predict and look around as PVN does; turn to the most likely goal and fly there."""
+        looking, memory = self.agent.act(observation, memory)
         assert memory.visitation is not None
         model, simulator = self.agent.visitation, self.agent.simulator
         goal = model.places[memory.visitation.log_probability[:, GOAL].flatten(1).argmax(1)]
@@ -219,7 +260,8 @@ class IdealAct:
         turn = (bearing / simulator.step_seconds).clamp(-simulator.max_yaw_rate, simulator.max_yaw_rate)
         # Slower in curves and near the goal, so as not to overshoot.
         speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
-        return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory
+        action = torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)
+        return torch.where(memory.look[:, None] != 0, looking, action), memory
 
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
         """The maps of the wrapped PVN."""

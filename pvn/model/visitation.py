@@ -83,6 +83,21 @@ class Visitation:
         """(Q, 2, S, S): trajectory and goal; each sums to one."""
         return self.log_probability.exp()
 
+    @property
+    def unseen_goal(self) -> Tensor:
+        """(Q, S, S): the goal's distribution on cells that were never in view, zero on the others."""
+        return self.log_parts[:, -1].exp() * ~self.maps.is_known
+
+    def replaced(self, is_replaced: Tensor, other: Visitation) -> Visitation:
+        """These predictions with those of the rows (Q,) that are replaced taken from the other."""
+
+        def choose(own: Tensor, its: Tensor) -> Tensor:
+            return torch.where(is_replaced.view(-1, *(1,) * (own.dim() - 1)), its, own)
+
+        own, its = vars(self.maps), vars(other.maps)
+        maps = GroundedMaps(**{name: choose(own[name], its[name]) for name in own})
+        return Visitation(maps, choose(self.log_parts, other.log_parts))
+
 
 class VisitationModel(MappingModel):
     """Stage 1. Memory is passed in and returned."""

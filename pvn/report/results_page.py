@@ -11,14 +11,14 @@ import torch
 
 import pvn
 from pvn.evaluation.intervals import Estimate
-from pvn.evaluation.paper import GAP, SOURCE, TABLE, compare_orderings, paper_row
+from pvn.evaluation.paper import SOURCE, TABLE, paper_row
 from pvn.evaluation.seeds import RepeatedSystem
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
+from pvn.report.comparisons import ablations, orders
 from pvn.report.illustrations import Illustration
+from pvn.report.markdown import table, with_interval
 from pvn.report.results_table import OTHERS, TWO_DECIMALS
-
-MARKS = {"holds": "yes", "too close to tell": "too close to tell", "reversed": "**reversed**"}
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,6 @@ def in_table_order(summaries: Sequence[Summary]) -> list[Summary]:
     return sorted(summaries, key=lambda summary: places.get((summary.system, summary.split), len(TABLE)))
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table, the first column left-aligned and the others right-aligned."""
-    lines = [headings, [":--", *["--:"] * (len(headings) - 1)], *rows]
-    return [f"| {' | '.join(line)} |" for line in lines] + [""]
-
-
-def _with_interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} ({estimate.low:.1f} to {estimate.high:.1f})"
-
-
 def _results(summaries: Sequence[Summary]) -> list[str]:
     rows = []
     for summary in summaries:
@@ -79,11 +69,11 @@ def _results(summaries: Sequence[Summary]) -> list[str]:
         theirs = ("", "", "") if paper is None else (
             f"{paper.sr:.2f}", f"{paper.mean_distance:g}", f"{paper.median_distance:g}",
         )  # fmt: skip
-        ours = (_with_interval(own.sr), _with_interval(own.mean_distance), _with_interval(own.median_distance))
+        ours = (with_interval(own.sr), with_interval(own.mean_distance), with_interval(own.median_distance))
         pairs = [cell for pair in zip(ours, theirs, strict=True) for cell in pair]
         rows.append([summary.system, summary.split, f"{own.flights:,}", *pairs])
     headings = ("system", "split", "flights", "SR % here", "paper", "mean m here", "paper", "median m here", "paper")
-    return _table(headings, rows)
+    return table(headings, rows)
 
 
 def _others(summaries: Sequence[Summary]) -> list[str]:
@@ -92,7 +82,7 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
         values = [(name, getattr(summary.overall, name).value) for name in OTHERS.values()]
         figures = (f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values)
         rows.append([summary.system, summary.split, *figures])
-    return _table(("system", "split", *OTHERS), rows)
+    return table(("system", "split", *OTHERS), rows)
 
 
 def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
@@ -100,7 +90,7 @@ def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
         return []
     seeds = sorted({seed for row in repeated for seed in row.by_seed})
     rows = [
-        [row.system, row.split, _with_interval(row.sr)]
+        [row.system, row.split, with_interval(row.sr)]
         + [f"{row.by_seed[seed]:.1f}" if seed in row.by_seed else "" for seed in seeds]
         for row in repeated
     ]
@@ -108,30 +98,10 @@ def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
         "## Several training runs",
         "",
         "Success rates, percent, of systems that were trained more than once: their mean, with 95% intervals over "
-        "fields and training runs, and each run's own. The other tables are those of seed 0.",
+        "fields and training runs, and each run's own. Differences between systems are over all runs, the other tables "
+        "those of seed 0.",
         "",
-        *_table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), rows),
-    ]
-
-
-def _orderings(summaries: Sequence[Summary]) -> list[str]:
-    found = compare_orderings(summaries)
-    if not found:
-        return ["No two systems that the paper tells apart were flown.", ""]
-    counts = {verdict: sum(ordering.verdict == verdict for ordering in found) for verdict in MARKS}
-    rows = [
-        [
-            ordering.better, ordering.worse, ordering.split, f"{ordering.paper_gap:+.1f}", f"{ordering.gap:+.1f}",
-            MARKS[ordering.verdict],
-        ]
-        for ordering in found
-    ]  # fmt: skip
-    return [
-        f"Pairs of systems whose success rates are more than {GAP:g} points apart in the paper. An order holds, or is "
-        f"reversed, where the 95% intervals do not overlap. Of {len(found)} orders {counts['holds']} hold, "
-        f"{counts['too close to tell']} are too close to tell, {counts['reversed']} are reversed.",
-        "",
-        *_table(("better in the paper", "worse", "split", "points, paper", "points, here", "holds here"), rows),
+        *table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), rows),
     ]
 
 
@@ -152,8 +122,18 @@ def _by_group(
             parts = groups(summary)
             rates = [write(part.sr) if (part := parts.get(name)) else "" for name in named]
             rows.append([summary.system, *rates])
-        lines += _table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
+        lines += table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
     return lines or ["The segments have no annotations.", ""]
+
+
+def _bearings(summaries: Sequence[Summary]) -> list[str]:
+    return [
+        "## By start bearing",
+        "",
+        "Success by where the demonstrated path leads as seen from the drone at its start (docs/metrics.md).",
+        "",
+        *_by_group(summaries, lambda summary: summary.by_bearing, with_interval),
+    ]
 
 
 def _duration(seconds: float) -> str:
@@ -182,7 +162,7 @@ def _provenance(provenance: Provenance) -> list[str]:
         "",
         *hardware,
         "",
-        *_table(("step", "wall time"), [*rows, ["total", _duration(total)]]),
+        *table(("step", "wall time"), [*rows, ["total", _duration(total)]]),
     ]
 
 
@@ -191,13 +171,20 @@ def write_report(
     summaries: Sequence[Summary],
     provenance: Provenance,
     illustrations: Sequence[Illustration] = (),
+    *,
     repeated: Sequence[RepeatedSystem] = (),
+    further_seeds: Mapping[int, Sequence[Summary]] = {},
+    by_true_distributions: Mapping[str, Summary] = {},
 ) -> None:
-    """Write the report as Markdown; every number is computed from the flights or taken from the paper.
+    """Write the report as Markdown; every number is computed from the summaries or taken from the paper.
 
-    repeated: systems that were trained with several seeds.
+    repeated: systems that were trained with several seeds. further_seeds: results of training runs with other seeds
+    than 0, by seed; differences between systems are then over all runs. by_true_distributions: results by system, on
+    the development split, of flights by true distributions.
     """
     summaries = in_table_order(summaries)
+    by_seed = {0: summaries, **further_seeds}
+    facing = [summary for summary in summaries if summary.by_bearing]
     pictures = [
         line
         for part in illustrations
@@ -223,19 +210,19 @@ def write_report(
         "",
         *_others(summaries),
         *_seeds(repeated),
-        "## Orders of the paper's table",
-        "",
-        *_orderings(summaries),
+        *ablations(by_seed, by_true_distributions),
+        *orders(by_seed),
         "## Seen and unseen phrases",
         "",
         "Success with phrases that training may use, and with phrases that it never sees.",
         "",
-        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, _with_interval),
+        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, with_interval),
         "## By manoeuvre",
         "",
         "A flight counts once for each kind of manoeuvre that it contains.",
         "",
         *_by_group(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
+        *(_bearings(facing) if facing else ()),
         *pictures,
         "## How these results were obtained",
         "",

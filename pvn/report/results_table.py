@@ -38,7 +38,8 @@ def _groups(summary: Summary) -> dict[str, Group | None]:
     """The summary's groups, by the names that a reader sees."""
     phrases: dict[str, Group | None] = {"seen phrases": summary.seen, "unseen phrases": summary.unseen}
     lengths = {f"{words} words": group for words, group in summary.by_length.items()}
-    return phrases | dict(summary.by_manoeuvre) | lengths
+    bearings = {f"path: {where}": group for where, group in summary.by_bearing.items()}
+    return phrases | dict(summary.by_manoeuvre) | lengths | bearings
 
 
 def _print_paragraphs(console: Console, summaries: Sequence[Summary]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pvn.geometry import distances_along, points_along
+from pvn.paths import distances_along, points_along
 from pvn.viz import palette
 from pvn.viz.drawn_text import FONT, quoted
 from pvn.viz.field_views import Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pvn.evaluation.pilots import Pilot
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.viz.film import NO_FFMPEG, has_ffmpeg, write_film
 from pvn.viz.film import SUFFIXES as FILMS
 from pvn.viz.flight_record import FlightRecord, fly_and_record, fly_next

@@ -16,7 +16,7 @@ from matplotlib.figure import SubFigure
 from torch import Tensor
 
 from pvn.evaluation.outcome import end_place, outcome
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from pvn.evaluation.outcome import end_place, outcome
 from pvn.evaluation.pilots import Pilot
-from pvn.geometry import Camera, MapGrid, Points, wrap_radians
+from pvn.geometry import Camera, MapGrid
 from pvn.model.agent import Agent
+from pvn.paths import Points, wrap_radians
 from pvn.rollout.flight import FlightLog, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
 from pvn.simulator.interface import Observation

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.viz import palette
 from pvn.viz.axes import (
     add_legend,

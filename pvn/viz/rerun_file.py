@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 
 from pvn.files import replacing
-from pvn.geometry import Points, rotation_body_camera, rotation_world_body
+from pvn.geometry import rotation_body_camera, rotation_world_body
 from pvn.model.visitation import GOAL, TRAJECTORY
+from pvn.paths import Points
 from pvn.viz import palette
 from pvn.viz.field_views import EXTENT, REACH, Bytes, Picture, as_bytes, field_from_above, in_muted_colours
 from pvn.viz.flight_record import FlightRecord, Maps

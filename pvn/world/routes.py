@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from pvn.geometry import Points, distances_along
+from pvn.paths import Points, distances_along
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout, sample_layout

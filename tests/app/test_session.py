@@ -91,7 +91,7 @@ def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
 
 
 @pytest.mark.long
-def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, tmp_path, capsys):
+def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, undrawn, tmp_path, capsys):
     visitor = visit()
     session, page = visitor.session, visitor.page
     session.continue_flight("go to the gorilla")
@@ -328,7 +328,7 @@ def test_a_flight_is_saved_as_a_film_and_as_a_recording(visit, suffix, package, 
         *(pytest.param(case, marks=pytest.mark.long) for case in ("segment", "edited", "corpus", "gsmn", "oracle")),
     ],
 )
-def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, tmp_path, monkeypatch):
+def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, undrawn, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     visitor = visit()
     session, page = visitor.session, visitor.page

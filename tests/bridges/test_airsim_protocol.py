@@ -1,6 +1,7 @@
 """What may arrive over the wire: garbage, oversized and incomplete messages, clients that die, flood or do not read."""
 
 import asyncio
+import re
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone
 import msgpack
 
 from pvn.bridges.airsim.protocol import Limits, RpcRequest, read_requests
+from pvn.corpus.meadow.generator import sample_paragraph
 
 
 @pytest.fixture(scope="module")
@@ -211,13 +213,14 @@ main(sys.argv[1:])
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_the_server_even_if_a_client_is_connected():
-    options = ["serve", "airsim", "--port", "0", "--quality", "fast"]
-    command = [sys.executable, "-c", SERVE_AS_IN_PYTHON_3_12, *options]
+def test_a_server_says_where_it_is_and_ctrl_c_ends_it_even_if_a_client_is_connected():
+    options = "--field 3 --host 127.0.0.1 --port 0 --speed inf --quality fast --width 32 --height 18 --vehicle Drone1"
+    command = [sys.executable, "-c", SERVE_AS_IN_PYTHON_3_12, "serve", "airsim", *options.split()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        port = int(process.stdout.readline().split(":")[1].split(",")[0])
-        with connect(port) as connection:
+        found = re.match(r"AirSim on 127.0.0.1:(\d+), (\d+) landmarks", process.stdout.readline())
+        assert int(found[2]) == len(sample_paragraph(3)[0].task.layout.landmarks)
+        with connect(int(found[1])) as connection:
             ping(connection, 1)
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
-from pvn.viz import flight_files, flight_picture, paragraph_picture
+from pvn.viz import flight_files
 
 
 @pytest.fixture(autouse=True)
@@ -78,19 +78,6 @@ def corpus(corpus_folder, in_an_empty_folder):
     """The small corpus as the folder `corpus` of the present one."""
     Path("corpus").symlink_to(corpus_folder)
     return corpus_folder
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Pictures are empty files, which are written faster."""
-
-    def touch(path, *arguments, **options):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-    monkeypatch.setattr(flight_picture, "draw_flight", touch)
-    monkeypatch.setattr(flight_files, "draw_summary", touch)
-    monkeypatch.setattr(paragraph_picture, "draw_paragraph", touch)
 
 
 @pytest.fixture

@@ -106,6 +106,15 @@ def test_changed_flights_are_other_flights_with_files_of_their_own(two, printed)
 
 
 @pytest.mark.long
+def test_stage_2_is_flown_by_true_distributions_with_files_of_its_own(two, printed, refused):
+    (row,) = json.loads(printed("pvn evaluate --agent pvn --corpus two --true-distributions --json"))
+    assert row["system"] == "pvn_true-distributions" and row["sr"]["value"] == 100
+    assert Path("results/pvn_true-distributions_dev.json").exists()
+    message = refused("pvn evaluate --agent gsmn --corpus two --true-distributions")
+    assert "gsmn: got true distributions to fly by, but has no learned second stage; expected a PVN" in message
+
+
+@pytest.mark.long
 def test_an_agents_file_is_reported_by_its_folder(two, printed):
     Path("mine").mkdir()
     for suffix in (".json", ".safetensors"):

@@ -162,6 +162,7 @@ def test_without_a_gpu_every_verb_says_so_in_one_line(command, corpus, refused, 
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # the demo's would outlast this test
     expected = 'device: got "cuda", but torch sees no CUDA GPU here; use device="cpu"'
     assert expected in refused(f"{command} --device cuda")
+    assert not list(Path().rglob("*.safetensors")), "it is said before anything is trained"
 
 
 def test_help_of_reproduce_names_the_papers_systems_alone(help_text):

@@ -99,10 +99,22 @@ def test_what_does_not_belong_together_is_refused(options, message, refused):
 
 def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
     steps = [step.name for step in Reproduce(out=Path("made"), agent=("pvn-no-goal",)).steps()]
-    assert steps == ["corpus", "train pvn", "train pvn-no-goal", "evaluate pvn-no-goal dev"]
+    flown = ["evaluate pvn-no-goal dev", "evaluate pvn-no-goal dev by true distributions"]
+    assert steps == ["corpus", "train pvn", "train pvn-no-goal", *flown]
     commands = Reproduce(out=Path("made"), agent=("pvn-half-height", "pvn-no-dagger")).commands()
     assert [line.split()[3] for line in commands if " train " in line] == ["pvn", "pvn-no-dagger"]
     assert commands[2].endswith("--stage1-from made/runs/pvn")
+
+
+def test_results_of_further_seeds_are_found_in_folders_of_their_own(tmp_path):
+    folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
+    for name in ("seed2", "seed10", "seeds"):
+        (tmp_path / name / "results").mkdir(parents=True)
+    (tmp_path / "seed2" / "results" / "pvn_dev.json").write_text("{}")
+    further = folder.further_seeds()
+    assert set(further) == {2, 10} and further[2].corpus == folder.corpus
+    assert further[2].has_results("pvn", "dev") and not further[10].has_results("pvn", "dev")
+    assert not folder.has_results("pvn", "dev")
 
 
 def test_further_seeds_train_and_fly_what_is_close_to_each_other_in_folders_of_their_own():
@@ -135,7 +147,7 @@ def test_results_of_several_seeds_are_kept_apart_and_reported_together(printed):
     assert first == second, "the same weights fly the same flights"
     report = Path("made/report.md").read_text()
     assert f"| pvn-double-yaw-rate | dev | {first:.1f} (" in report.split("## Several training runs")[1]
-    assert printed(command).count("already finished") == 5
+    assert printed(command).count("already finished") == 6
 
 
 def test_two_processes_in_one_folder_wait_for_each_other(tmp_path, capsys):

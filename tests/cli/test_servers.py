@@ -1,44 +1,13 @@
-"""`pvn serve airsim` and `pvn demo`: processes that run until they are interrupted."""
+"""`pvn serve airsim` and `pvn demo`: what they refuse, and a demo that runs until it is interrupted."""
 
+import os
 import re
-import shlex
 import signal
-import socket
-import subprocess
 import sys
+import threading
 import urllib.request
-from contextlib import contextmanager
 
 import pytest
-
-from pvn.corpus.meadow.generator import sample_paragraph
-
-
-@contextmanager
-def started(command):
-    """A process of the command, and the first line that it prints; interrupted at the end as by a person."""
-    arguments = [sys.executable, "-m", "pvn.cli", *shlex.split(command)[1:]]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process, next(line for line in process.stdout if ":" in line)
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=120)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-
-
-@pytest.mark.long
-def test_an_airsim_server_says_where_it_is_and_ends_with_ctrl_c():
-    pytest.importorskip("msgpack")
-    options = "--field 3 --host 127.0.0.1 --port 0 --speed inf --quality fast --width 32 --height 18 --vehicle Drone1"
-    with started(f"pvn serve airsim {options}") as (process, line):
-        found = re.match(r"AirSim on 127.0.0.1:(\d+), (\d+) landmarks", line)
-        assert int(found[2]) == len(sample_paragraph(3)[0].task.layout.landmarks)
-        socket.create_connection(("127.0.0.1", int(found[1]))).close()
-    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -62,13 +31,29 @@ def test_without_msgpack_it_says_how_to_install_it(refused, monkeypatch):
 
 
 @pytest.mark.long
-def test_the_demo_shows_a_page_and_ends_with_ctrl_c(corpus):
+def test_the_demo_shows_a_page_and_ends_with_ctrl_c(corpus, run, monkeypatch):
+    """Here, where torch is imported already; documented commands are tested as a process of its own."""
     pytest.importorskip("viser")
-    options = "--port 0 --host 127.0.0.1 --visitors 2 --field 3 --corpus corpus --device cpu"
-    with started(f"pvn demo {options}") as (process, line):
-        with urllib.request.urlopen(re.search(r"http://\S+", line)[0]) as page:
-            assert b"<html" in page.read()
-    assert process.returncode == 130
+    reading, writing = os.pipe()
+    pages = []
+
+    def visit_and_interrupt():
+        with open(reading) as printed:
+            for line in printed:
+                if "http://" in line:
+                    try:
+                        with urllib.request.urlopen(re.search(r"http://\S+", line)[0]) as page:
+                            pages.append(page.read())
+                    finally:
+                        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    visitor = threading.Thread(target=visit_and_interrupt)
+    with open(writing, "w") as screen, pytest.raises(SystemExit) as ended:
+        monkeypatch.setattr(sys, "stdout", screen)
+        visitor.start()
+        run("pvn demo --port 0 --host 127.0.0.1 --visitors 2 --field 3 --corpus corpus --device cpu")
+    visitor.join()
+    assert ended.value.code == 130 and b"<html" in pages[0]
 
 
 def test_a_demo_without_the_runs_it_was_told_of_is_refused(refused):

@@ -18,7 +18,7 @@ from pvn.evaluation.metrics import (
     resample,
 )
 from pvn.evaluation.path_distances import transport_cost, warping_cost
-from pvn.geometry import path_length
+from pvn.paths import path_length
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.shapes import solid_extent

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -50,12 +51,13 @@ def test_average_is_the_oracles_average(meadow):
 
 def test_changed_flights_are_changed_and_keep_the_weights():
     pilots = {name: load_pilot(name) for name in FLOWN_WITH_PVN}
-    assert set(pilots) == {"pvn", "pvn-ideal-act", "pvn-half-height", "pvn-double-yaw-rate"}
+    assert set(pilots) == {"pvn", "pvn-ideal-act", "pvn-half-height", "pvn-height-0.7", "pvn-double-yaw-rate"}
     plain, half, fast = (pilots[name] for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"))
     assert half.config.altitude == plain.config.altitude / 2
+    assert pilots["pvn-height-0.7"].config.altitude == 0.7 * plain.config.altitude
     assert fast.config.max_yaw_rate == fast.policy.simulator.max_yaw_rate == 2 * plain.config.max_yaw_rate
     assert isinstance(pilots["pvn-ideal-act"].policy, IdealAct)
-    assert len({pilot.fingerprint for pilot in pilots.values()}) == 4
+    assert len({pilot.fingerprint for pilot in pilots.values()}) == 5
     weights = [next(agent.visitation.parameters()) for agent in (plain.agent, half.agent, fast.agent)]
     assert all(torch.equal(weights[0], others) for others in weights[1:])
 
@@ -110,6 +112,44 @@ def test_only_the_oracle_is_shown_the_demonstrations(meadow):
     undemonstrated = replace(tasks[0], instruction="go home")
     with pytest.raises(ValueError, match="oracle: got 'go home', which has no demonstration.*choose an agent"):
         fly(simulator_for([undemonstrated]), [undemonstrated], oracle.policy_for(demonstrations))
+
+
+@pytest.mark.long
+def test_stage_2_by_true_distributions_needs_no_pictures_and_goes_where_the_path_leads(meadow, shipped_pvn):
+    demonstrations = [segment.demonstration for segment in meadow["dev"][:6]]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    true = load_pilot("pvn", changes=FlightChanges(has_true_distributions=True))
+    assert true.config.quality == "none" and true.agent is None, "it reads no instructions"
+    log = fly(simulator_for(tasks, config=true.config), tasks, true.policy_for(demonstrations))
+    assert log.has_stopped.all() and log.goal_distance([one.goal for one in demonstrations]).max() < 5
+    # Shown another way from the same start, it goes there instead.
+    mirrored = [replace(one, path=2 * np.array(one.task.start[:2]) - one.path) for one in demonstrations]
+    log = fly(simulator_for(tasks, config=true.config), tasks, true.policy_for(mirrored))
+    assert log.goal_distance([one.goal for one in mirrored]).median() < 5
+    never = load_pilot("pvn", changes=FlightChanges(has_true_distributions=True, stop_threshold=0.999))
+    log = fly(simulator_for(tasks[:1], config=never.config), tasks[:1], never.policy_for(demonstrations[:1]))
+    assert not log.has_stopped.any(), "the threshold of the flights, not the trained one"
+
+
+def test_saved_flights_of_earlier_versions_are_still_known():
+    assert load_pilot("pvn-half-height").fingerprint.startswith(
+        "FlightChanges(altitude=2.5, yaw_factor=1.0, stop_threshold=None, plan_every=None, has_ideal_act=False) "
+    )
+    plain, true = (
+        load_pilot("pvn", changes=FlightChanges(has_true_distributions=is_true)) for is_true in (False, True)
+    )
+    assert plain.fingerprint != true.fingerprint
+
+
+def test_true_distributions_are_refused_for_who_has_no_second_stage():
+    changes = FlightChanges(has_true_distributions=True)
+    for name in ("oracle", "stop", "gsmn", "chaplot", "pvn-ideal-act"):
+        with pytest.raises(
+            ValueError, match=f"{name}: got true distributions.*no learned second stage.*leave them out"
+        ):
+            load_pilot(name, changes=changes)
+    with pytest.raises(ValueError, match="plan_every: got 3 with true distributions, which are not predicted"):
+        FlightChanges(has_true_distributions=True, plan_every=3)
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -1,6 +1,7 @@
 """A system's results on a split, overall and in groups."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import Bootstrap, Estimate
 from pvn.evaluation.metrics import measure_log
-from pvn.evaluation.summary import summarise
+from pvn.evaluation.summary import Summary, start_bearing, summarise
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
@@ -53,13 +54,55 @@ def test_a_summary_has_every_flight_in_its_groups(flown):
     assert summary.by_manoeuvre["turn"].flights == len(turning)
 
 
+def test_flights_are_grouped_by_where_their_path_leads_from_the_start(flown):
+    segments, _, found = flown
+    paths = {"ahead": (9, 2), "side": (2, -9), "behind": (-9, 2)}  # as seen by the drone: ahead of it, to its left
+    turned = []
+    for number, segment in enumerate(segments):
+        x, y, yaw = segment.task.start
+        ahead, left = list(paths.values())[number % 3]
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        path = np.array([(x, y), (x + ahead * cos - left * sin, y + ahead * sin + left * cos)])
+        turned.append(replace(segment, demonstration=replace(segment.demonstration, path=path)))
+    assert [start_bearing(segment) for segment in turned[:3]] == ["ahead", "side", "behind"]
+    summary = summarise("oracle", "dev", found, turned, QUICK)
+    assert {name: group.flights for name, group in summary.by_bearing.items()} == dict.fromkeys(
+        paths, len(segments) / 3
+    )
+
+
+def test_single_successes_and_early_stops_are_kept(flown):
+    segments, _, found = flown
+    reached, steps = found.is_success.copy(), found.num_steps.copy()
+    reached[1], steps[:3] = False, 2
+    changed = replace(found, is_success=reached, num_steps=steps)
+    summary = summarise("pvn", "dev", changed, segments, QUICK)
+    assert summary.successes[0][:3] == (True, False, True) and set(summary.successes) == {0, 1, 2}
+    assert sum(map(sum, summary.successes.values())) == len(segments) - 1
+    assert summary.overall.early_stops.value == pytest.approx(100 * 3 / len(segments))
+    content = json.loads(json.dumps(summary.to_json()))
+    assert content["successes"]["0"].startswith("101") and Summary.from_json(content) == summary
+
+
+def test_summaries_of_earlier_versions_are_read(flown):
+    segments, _, found = flown
+    summary = summarise("pvn", "dev", found, segments, QUICK)
+    content = json.loads(json.dumps(summary.to_json()))
+    for name in ("by_bearing", "successes", "circles", "early_stops"):
+        del content[name]
+    earlier = Summary.from_json(content)
+    assert earlier == replace(summary, by_bearing={}, successes={}, overall=replace(summary.overall, early_stops=None))
+    assert "early_stops" not in earlier.to_json()
+
+
 def test_a_summary_is_plain_json(flown):
     segments, _, found = flown
     text = json.dumps(summarise("oracle", "dev", found, segments, QUICK).to_json(), allow_nan=False)
     summary = json.loads(text)
     keys = (
         "system split flights sr mean_distance median_distance osr spl ndtw sdtw cls emd semd loose_sr "
-        "collisions_per_100m steps success_by_radius seen unseen by_manoeuvre by_length"
+        "collisions_per_100m steps early_stops success_by_radius seen unseen by_manoeuvre by_length "
+        "by_bearing successes"
     )
     assert set(keys.split()) <= set(summary)
     assert set(summary["sr"]) == {"value", "low", "high"}

@@ -114,10 +114,12 @@ train_system(corpus, SYSTEMS["pvn"], recipe, folder, stage="1", is_resumed="resu
 """
 
 
-def train_here(*arguments):
-    """Run TRAIN in this process."""
+def train_here(*arguments, variables=None):
+    """Run TRAIN in this process, with additional environment variables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["", *arguments])
+        for name, value in (variables or {}).items():
+            patch.setenv(name, value)
         exec(TRAIN, {})
 
 
@@ -161,6 +163,26 @@ def two_processes(*command):
     return [sys.executable, "-m", "torch.distributed.run", *ways, *map(str, command)]
 
 
+@pytest.fixture
+def train_here_and_beside():
+    """Runs TRAIN in this process and in another, as torchrun would in two others, which takes longer to start."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def train(*arguments):
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+        command = [sys.executable, "-c", TRAIN, *arguments]
+        with subprocess.Popen(command, env=ONE_THREAD | shared | {"RANK": "1", "LOCAL_RANK": "1"}) as other:
+            try:
+                train_here(*arguments, variables=shared | {"RANK": "0", "LOCAL_RANK": "0"})
+                assert other.wait(TIMEOUT) == 0
+            finally:
+                other.kill()
+
+    yield train
+    torch.distributed.destroy_process_group()
+    signal.signal(signal.SIGTERM, before)
+
+
 KILLED = """
 import os, signal, sys
 from pvn.cli import main
@@ -182,15 +204,16 @@ OPTIONS = (
 
 
 @pytest.mark.long
-def test_two_processes_take_the_same_steps_as_one_even_if_one_of_them_is_killed(small_corpus, uninterrupted, tmp_path):
-    whole, killed = tmp_path / "train.py", tmp_path / "killed.py"
-    whole.write_text(TRAIN)
+def test_two_processes_take_the_same_steps_as_one_even_if_one_of_them_is_killed(
+    small_corpus, uninterrupted, train_here_and_beside, tmp_path
+):
+    killed = tmp_path / "killed.py"
     killed.write_text(KILLED)
     options = {"env": ONE_THREAD, "capture_output": True, "text": True, "timeout": TIMEOUT}
     train = ["train", *OPTIONS.split(), "--corpus", small_corpus, "--out", tmp_path]
     ended = subprocess.run(two_processes(killed, *train), **options)
     assert ended.returncode != 0 and "start all of them again with --resume" in ended.stderr
-    subprocess.run(two_processes(whole, small_corpus, tmp_path, "resume"), check=True, **options)
+    train_here_and_beside(small_corpus, tmp_path, "resume")
     alone, together = losses_in(uninterrupted), losses_in(tmp_path)
     assert together.keys() == {step for step in alone if step >= 2}, "a checkpoint was written after two steps"
     for step, loss in together.items():

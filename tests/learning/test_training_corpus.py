@@ -17,7 +17,7 @@ TEXT = TrainingTextConfig(size=40, narrated=6, has_natural=True)
 @pytest.mark.long
 def test_it_has_what_the_recipe_says_and_is_made_once(tmp_path):
     counted = []
-    made = corpus_for(TEXT, tmp_path, 1, lambda done, total: counted.append((done, total)))
+    made = corpus_for(TEXT, tmp_path, 2, lambda done, total: counted.append((done, total)))
     assert Counter(segment.source for segment in made["train"]) == {"phrases": 28, "narrated": 6, "natural": 10}
     assert set(made.splits) == {"train", "dev"}
     generated = make_meadow(bundled_banks(), size=40)
@@ -27,7 +27,7 @@ def test_it_has_what_the_recipe_says_and_is_made_once(tmp_path):
     done, totals = zip(*counted, strict=True)
     assert list(done) == sorted(done) and set(totals) == {done[-1]} == {28 + 6 + 6}
     before = (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns
-    again = corpus_for(TEXT, tmp_path, 1)
+    again = corpus_for(TEXT, tmp_path, 2)
     assert [one.task.instruction for one in again["train"]] == [one.task.instruction for one in made["train"]]
     assert (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns == before, "a resumed run reads it"
 

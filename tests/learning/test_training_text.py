@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pvn.corpus.natural.bundled import natural_corpus
 from pvn.learning.training import MIRRORED_ENVIRONMENT, TrainingTextConfig, training_segments
 
 
@@ -19,3 +20,27 @@ def test_natural_instructions_are_mirrored_and_repeated_and_others_are_not(meado
     assert [twin.environment - MIRRORED_ENVIRONMENT for twin in twins] == [s.environment for s in natural][: len(twins)]
     assert twins and {read.count(segment) for segment in (*natural, *twins)} == {3}
     assert {read.count(segment) for segment in segments[3:]} == {1}
+
+
+def test_segments_with_a_full_circle_are_repeated(meadow):
+    whole, half = (
+        replace(segment, annotation=replace(segment.annotation, manoeuvres=("turn left", f"circle B left {amount}")))
+        for segment, amount in zip(meadow["train"], ("full", "half"), strict=False)
+    )
+    unknown = replace(whole, place=90, annotation=None)
+    read = training_segments([whole, half, unknown], TrainingTextConfig(circle_repeats=4))
+    assert [read.count(segment) for segment in (whole, half, unknown)] == [4, 1, 1]
+
+
+def test_repetitions_of_natural_instructions_have_other_names():
+    segments = list(natural_corpus(only=("dev",))["dev"][:20])
+    read = training_segments(segments, TrainingTextConfig(natural_repeats=3, renames_natural=True))
+    first, second, third = read[:20], read[20:40], read[40:]
+    assert first == segments
+    texts = [[segment.task.instruction for segment in part] for part in (first, second, third)]
+    changed = [len(set(versions)) for versions in zip(*texts, strict=True)]
+    assert sum(count > 1 for count in changed) > 10 and sum(count > 2 for count in changed) > 3
+    for own, other in zip(first, second, strict=True):
+        assert own.task.layout is other.task.layout and own.task.start == other.task.start and own.id == other.id
+    again = training_segments(segments, TrainingTextConfig(natural_repeats=3, renames_natural=True))
+    assert [segment.task.instruction for segment in again] == [text for part in texts for text in part]

@@ -1,6 +1,8 @@
 """The report beside the paper's table."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ import pytest
 from pvn.evaluation.paper import TABLE
 from pvn.evaluation.summary import Summary
 from pvn.report.illustrations import Illustration
+from pvn.report.markdown import with_interval
 from pvn.report.results_page import Provenance, StepTime, describe_machine, write_report
+from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
 
 ROOT = Path(__file__).parent.parent.parent
 PROVENANCE = Provenance(
@@ -40,9 +44,26 @@ def test_results_stand_beside_the_papers_in_its_order(report):
 
 
 def test_orders_that_hold_and_orders_that_are_reversed_are_counted(report):
-    assert "Of 2 orders 1 hold, 0 are too close to tell, 1 are reversed." in report
-    assert "| pvn | stop | test | +35.5 | -5.0 | **reversed** |" in report
-    assert "| pvn | pvn-no-aux | dev | +9.7 | +20.0 | yes |" in report
+    assert "Of 2 orders 1 hold, 0 are undecided, 1 are reversed." in report
+    assert "| pvn | stop | test | +35.5 | -5.0 (unpaired) | **reversed** |" in report
+    assert "| pvn | pvn-no-aux | dev | +9.7 | +20.0 (unpaired) | yes |" in report
+    assert "Where it says unpaired, the results of one of the two do not have the successes of single flights" in report
+    assert "paired differences over the same flights" not in report, "there are none"
+
+
+def test_ablations_stand_beside_pvn_with_paired_differences(with_rate, tmp_path):
+    successes = {
+        name: {field: (True, field < at) for field in range(9)} for name, at in (("pvn", 8), ("pvn-no-aux", 5))
+    }
+    runs = [replace(with_rate(name, "dev", 0, 99), successes=own) for name, own in successes.items()]
+    true = {"pvn": with_rate("pvn_true-distributions", "dev", 97, 99)}
+    path = tmp_path / "report.md"
+    write_report(path, runs, PROVENANCE, further_seeds={1: runs}, by_true_distributions=true)
+    report = path.read_text(encoding="utf-8")
+    assert "| pvn |  |  | 98.0 (97.0 to 99.0) |" in report
+    found = re.search(r"\| pvn-no-aux \| -9.7 \| -16.7 \((-[0-9.]+) to ([-+][0-9.]+)\) \|  \|", report)
+    assert found is not None and float(found[1]) < -16.7 < float(found[2]) <= 0
+    assert "over fields and over up to 2 training runs of a system." in report and "unpaired" not in report
 
 
 def test_the_report_says_how_its_results_were_obtained(report):
@@ -62,14 +83,27 @@ def test_results_of_one_system_have_no_orders(with_rate, tmp_path):
 
 def test_the_published_results_say_what_their_files_say(tmp_path):
     folder = ROOT / "docs" / "results"
-    files = [folder / f"{name}_{split}.json" for name, split in TABLE]
-    summaries = [Summary.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in files]
-    write_report(tmp_path / "report.md", summaries, PROVENANCE)
+
+    def read(stem):
+        return Summary.from_json(json.loads((folder / f"{stem}.json").read_text(encoding="utf-8")))
+
+    summaries = [read(f"{name}_{split}") for name, split in TABLE if (folder / f"{name}_{split}.json").exists()]
+    true = {name: f"{name}{TRUE_DISTRIBUTIONS}_dev" for name in SYSTEMS}
+    by_true_distributions = {name: read(stem) for name, stem in true.items() if (folder / f"{stem}.json").exists()}
+    assert len(summaries) >= 20 and {"pvn", "pvn-no-goal"} <= set(by_true_distributions)
+    write_report(tmp_path / "report.md", summaries, PROVENANCE, by_true_distributions=by_true_distributions)
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     computed, _, _ = report.partition("## How these results were obtained")
     published = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in computed.splitlines() if line.startswith("|")]
     assert len(rows) > 100
     assert [row for row in rows if row not in published] == []
-    counted = next(line for line in computed.splitlines() if line.startswith("Pairs of systems"))
-    assert counted in published
+    for name in ("pvn", "pvn-no-goal"):
+        groups = by_true_distributions[name].by_bearing.values()
+        for what, rates in (
+            ("SR %", [g.sr for g in groups]),
+            ("stopped within two steps %", [g.early_stops for g in groups]),
+        ):
+            assert f"| {name}, {what} | {' | '.join(map(with_interval, rates))} |" in published
+    for beginning in ("Pairs of systems", "Development split."):
+        assert next(line for line in computed.splitlines() if line.startswith(beginning)) in published

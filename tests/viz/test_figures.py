@@ -27,7 +27,7 @@ def gallery_flight(record, **changes):
     return replace(flight, **changes)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def drawn(record, tmp_path_factory):
     """A folder with one figure of each kind."""
     folder = tmp_path_factory.mktemp("figures")

@@ -14,7 +14,7 @@ from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.typed_instruction import check_typed, clean_instruction
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.rollout.paragraph import next_starts
 from pvn.systems import DEFAULT_AGENT
 from pvn.viz.flight_record import FlightRecord

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pvn.geometry import wrap_radians
+from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import LOWEST
 from pvn.world.layout import FIELD_SIZE
 

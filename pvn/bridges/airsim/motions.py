@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pvn.bridges.airsim.frames import Vector
-from pvn.geometry import wrap_radians
+from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe, hover_rotor_speed
 
 MAX_SPEED = 15.0  # m/s, horizontal

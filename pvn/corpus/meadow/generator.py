@@ -21,6 +21,7 @@ from pvn.corpus.meadow.sentences import fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
 from pvn.processes import process_pool
+from pvn.simulator.compiling import num_cores
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
@@ -41,6 +42,8 @@ NOISE = 0.04
 BREVITY_WORDS = 10.0
 """A phrase with this many words more is chosen e times less often."""
 FIELDS_PER_JOB = 20
+SEGMENTS_WORTH_PROCESSES = 1000
+"""One process makes fewer in the seconds that others take to start."""
 TRIES_PER_FIELD, MAX_FIELDS = 10, 20
 """Tours tried per field, and fields tried, until a tour does not get stuck."""
 
@@ -103,9 +106,10 @@ def _weight(manoeuvres: Manoeuvres) -> float:
     return weight
 
 
-def _wording(phrase: Phrase) -> str:
+@functools.cache
+def _wording(template: str) -> str:
     """The phrase without capitals and punctuation; phrases with the same wording count as one."""
-    return " ".join(re.findall(r"\{.\}|\w+", phrase.template.lower()))
+    return " ".join(re.findall(r"\{.\}|\w+", template.lower()))
 
 
 def _phrase_set(phrases: Iterable[Phrase]) -> PhraseSet:
@@ -121,7 +125,7 @@ def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[
     """The wordings that are held out of training."""
     groups: dict[Manoeuvres, list[str]] = defaultdict(list)
     for phrase in phrases:
-        groups[phrase.manoeuvres].append(_wording(phrase))
+        groups[phrase.manoeuvres].append(_wording(phrase.template))
     held_out: set[str] = set()
     for wordings in groups.values():
         distinct = list(dict.fromkeys(wordings))
@@ -141,16 +145,16 @@ def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
     # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
     phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement]
-    held_out = _hold_out(phrases, np.random.default_rng((seed, 1)))
-    if is_all_unseen or not held_out:
+    held_out = set() if is_all_unseen else _hold_out(phrases, np.random.default_rng((seed, 1)))
+    if not held_out:
         everything = _phrase_set(phrases)
         return GeneratorSettings(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
     return GeneratorSettings(
         seed,
         noise,
         Lexicon.of(banks),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase) not in held_out),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase) in held_out),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase.template) not in held_out),
+        _phrase_set(phrase for phrase in phrases if _wording(phrase.template) in held_out),
     )
 
 
@@ -253,6 +257,11 @@ def split_sizes(size: int, only: Sequence[Split] = SPLITS) -> dict[Split, int]:
 
 def _jobs(fields: Sequence[FieldPlan]) -> list[Sequence[FieldPlan]]:
     return [fields[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(fields), FIELDS_PER_JOB)]
+
+
+def processes_for(num_segments: int) -> int:
+    """How many processes make so many segments soonest."""
+    return num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1
 
 
 def run_jobs(

@@ -15,7 +15,7 @@ import numpy as np
 
 from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 SWEEPS = {"quarter": math.pi / 2, "half": math.pi, "full": 2 * math.pi}

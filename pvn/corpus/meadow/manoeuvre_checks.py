@@ -10,7 +10,7 @@ import numpy as np
 from pvn.corpus.meadow.guide_lines import SWEEPS
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.scene import CELL, MAX_GAP, MIN_GAP, Scene
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}

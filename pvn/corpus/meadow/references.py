@@ -22,7 +22,7 @@ from pvn.corpus.meadow.manoeuvres import SLOTS
 from pvn.corpus.meadow.scene import Scene, shore_distance
 from pvn.corpus.meadow.tours import PlannedFlight
 from pvn.corpus.vocabulary import merge_typos, tokenise
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import FENCES, FIELD_SIZE
 
@@ -93,10 +93,12 @@ def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, npt.NDArray[np.bo
     # A reference is contained in another if they share as many words as it has.
     is_contained = has @ has.T >= has.sum(axis=1)[:, None]
     place_of = {text: place for place, text in enumerate(texts)}
-    members = np.zeros((len(texts), len(references)), bool)
+    members = np.zeros((len(texts), len(references)), np.float32)
     for column, group in enumerate(references.values()):
-        members[[place_of[text] for text in group], column] = True
-    return dict(zip(texts, is_contained @ members, strict=True))
+        members[[place_of[text] for text in group], column] = 1.0
+    # NumPy multiplies matrices of numbers far faster than matrices of truth values.
+    num_contained_in = is_contained.astype(np.float32) @ members
+    return dict(zip(texts, num_contained_in > 0, strict=True))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.shapes import solid_extent

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from pvn.corpus.meadow.scene import CLEARANCE
-from pvn.geometry import wrap_radians
+from pvn.paths import wrap_radians
 
 STRIDE = 0.25
 """Distance between the points of a path while it is made, metres."""

@@ -16,7 +16,7 @@ from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, steer_along, wander
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 STRIDES_PER_POINT = 4

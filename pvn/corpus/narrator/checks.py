@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from pvn.corpus.narrator.events import Event
-from pvn.geometry import Points, distances_along, points_along, wrap_radians
+from pvn.paths import Points, distances_along, points_along, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
 

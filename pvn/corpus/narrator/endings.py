@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pvn.corpus.narrator.events import Event, fence_distance, side_of
 from pvn.corpus.narrator.track import SPACING, Beside, Track
-from pvn.geometry import wrap_radians
+from pvn.paths import wrap_radians
 from pvn.world.layout import FENCES
 
 _AHEAD = math.radians(30)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from pvn.corpus.narrator.track import SPACING, Track, gaps_crossed, shore_sides
-from pvn.geometry import Points, wrap_radians
+from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 Kind = Literal[

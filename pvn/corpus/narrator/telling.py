@@ -16,7 +16,7 @@ from pvn.corpus.narrator.naming import Names
 from pvn.corpus.narrator.speaking import Speaker, fill, finish
 from pvn.corpus.narrator.track import Track
 from pvn.corpus.narrator.wordings import Voice, bundled_wordings
-from pvn.geometry import Points
+from pvn.paths import Points
 from pvn.world.layout import Layout
 
 TRIES = 4

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pvn.corpus.meadow.generator import numbered_layout
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.corpus.vocabulary import tokenise
-from pvn.geometry import distances_along, path_length, points_along
+from pvn.paths import distances_along, path_length, points_along
 from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import MAX_WORDS, Demonstration, Task
