@@ -168,6 +168,37 @@ def test_of_several_parts_of_the_way_each_has_its_target_and_the_trajectory_is_t
     assert float(losses.trajectory) == pytest.approx(unsure[2] / 3, abs=1e-5) and float(losses.goal) < 1e-5
 
 
+@torch.no_grad()
+def test_every_prediction_has_the_mean_over_its_own_landmarks():
+    """The first sees both landmarks, the second one of them."""
+    seen = torch.tensor([[True, True], [True, False]])
+    maps = twice(torch.zeros(2, 2, 4, 4)).maps
+    found = auxiliary_losses(maps, replace(two_predictions(), is_visible=seen), some_heads(), GRID)
+    named = math.log(1 + 62 * math.exp(-3)), math.log(1 + 62 * math.exp(-4))
+    assert float(found.landmark) == pytest.approx(sum(named) / 2 + named[0], rel=1e-5)
+    assert float(found.grounded) == pytest.approx((softplus(-2) + softplus(-1)) / 2 + softplus(-2), rel=1e-5)
+    assert float(found.mentioned) == pytest.approx(2 * (62 * softplus(-0.7) + softplus(0.7)), rel=1e-5)
+    assert int(found.num_visible) == 2
+    only_first = replace(two_predictions(), is_visible=seen, is_counted=torch.tensor([True, False]))
+    found = auxiliary_losses(maps, only_first, some_heads(), GRID)
+    assert float(found.mentioned) == pytest.approx(62 * softplus(-0.7) + softplus(0.7), rel=1e-5)
+    assert int(found.num_visible) == 1
+
+
+@torch.no_grad()
+def test_the_first_class_in_the_first_cell_is_a_landmark_like_any_other():
+    maps, heads = a_map(), some_heads()
+    maps.semantic_map[0, 2, 0, 0] = 1.0
+    heads.landmark.weight[0, 2] = 5.0
+    corner = torch.tensor([[[-1.5, 1.5], [-0.5, -1.5]]])
+    batch = a_batch(
+        landmark_map=corner, landmark_class=torch.tensor([[0, OTHER]]), is_visible=torch.tensor([[True, False]])
+    )
+    found = auxiliary_losses(maps, batch, heads, GRID)
+    assert float(found.landmark) == pytest.approx(math.log(1 + 62 * math.exp(-5)), rel=1e-5)
+    assert float(found.grounded) == pytest.approx(softplus(0), rel=1e-5) and int(found.num_visible) == 1
+
+
 @pytest.mark.parametrize(("cell", "is_found"), [(1.65, True), (1.7, False)])
 @torch.no_grad()
 def test_a_goal_counts_as_found_within_five_metres(cell, is_found):
