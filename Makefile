@@ -10,13 +10,16 @@ DOCS_READY := $(VENV)/.docs_ready
 fly: setup
 	$(BIN)/pvn fly
 
-# Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way.
+# Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way. Many
+# tests start Python anew, which is quicker if compiled modules are kept, whatever the environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+
 test: setup check
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(PYTEST) --dist worksteal
 
 # The first tier, to run while working: everything but the tests that take half a second or more each.
 quick: setup
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m 'not slow and not long'
+	$(PYTEST) -m 'not slow and not long'
 
 setup: $(READY)
 
