@@ -40,6 +40,31 @@ def test_variants_are_the_papers_recipe_with_one_thing_changed():
     assert FlightChanges(altitude=2.5) in variants["varied-heights"].flights
 
 
+def test_the_results_page_has_the_table_of_the_variants_that_were_run():
+    plus = runpy.run_path(str(RUNS / "plus.py"))
+    table = plus["table_of"](RUNS.parent / "docs" / "results" / "plus" / "two-epochs")
+    assert len(table.splitlines()) > 4 and table in (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_results_page_tells_how_voices_that_were_never_read_are_followed():
+    folder = RUNS.parent / "docs" / "results" / "plus" / "six-epochs"
+    plus = runpy.run_path(str(RUNS / "plus.py"))
+    voices, natural, dev = (
+        plus["summary_of"](folder, "without-three-voices", split) for split in ("voices", "natural", "dev")
+    )
+    by_length = [f"{group.sr.value:.1f}" for group in voices.by_length.values()]
+    text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    for row in (
+        f"| flights | {' | '.join(str(group.flights) for group in voices.by_length.values())} |",
+        f"| SR % | {' | '.join(by_length)} |",
+    ):
+        assert row in text
+    for summary in (voices, natural, dev):
+        rate = summary.overall.sr
+        assert f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})" in text
+    assert f"{dev.seen.sr.value:.1f}% of those in phrases that training may use, {dev.unseen.sr.value:.1f}%" in text
+
+
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
