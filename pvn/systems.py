@@ -61,11 +61,12 @@ class FlightChanges:
             raise ValueError(f"look_threshold: got {self.look_threshold}, expected a probability from 0 to 1")
         if self.plan_every is not None and self.plan_every < 1:
             raise ValueError(f"plan_every: got {self.plan_every}, expected at least 1 step")
-        if self.plan_every is not None and self.has_true_distributions:
-            raise ValueError(
-                f"plan_every: got {self.plan_every} with true distributions, which are not predicted; leave one of "
-                "them out"
-            )
+        for name in ("plan_every", "look_threshold"):
+            if getattr(self, name) is not None and self.has_true_distributions:
+                raise ValueError(
+                    f"{name}: got {getattr(self, name)} with true distributions, which are not predicted; leave one of "
+                    "them out"
+                )
         if self.delay_steps < 0:
             raise ValueError(f"delay_steps: got {self.delay_steps}, expected 0 or more steps")
 

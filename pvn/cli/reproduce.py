@@ -88,8 +88,8 @@ class Reproduce:
     limit: int | None = None
     """Fly only this many segments of each split; by default the preset's number."""
     seeds: int = 1
-    """Train PVN, no aux, no goal and no DAgger this often, with seeds 0, 1, ...; the rows that fly with their weights
-    are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
+    """Train PVN, no aux, no goal and no DAgger this many times, with seeds 0, 1, ...; the rows that fly with their
+    weights are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -329,11 +329,14 @@ class Reproduce:
         """Systems that were flown with several seeds."""
         from pvn.corpus.store import read_corpus
         from pvn.evaluation.flights import read_flights
+        from pvn.evaluation.paper import TABLE
         from pvn.evaluation.seeds import summarise_runs
 
         found = []
-        for name, split in self._rows(1):
-            finished = [folder for folder in self._folders if folder.has_results(name, split)]
+        folders = [self.folder, *self.folder.further_seeds().values()]
+        rows: list[tuple[str, Any]] = list(TABLE)
+        for name, split in rows:
+            finished = [folder for folder in folders if folder.has_results(name, split)]
             if len(finished) > 1:
                 files = {folder.seed: folder.stem(name, split).with_suffix(".safetensors") for folder in finished}
                 flown = {seed: read_flights(path)[0] for seed, path in files.items()}

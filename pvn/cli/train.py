@@ -151,6 +151,7 @@ class Train(RecipeOptions):
     def _check_resumable(self, begun: Mapping[str, Any]) -> None:
         """Refuse to resume a run of something else: its checkpoints may well fit."""
         from pvn.learning.checkpoint import read_json
+        from pvn.learning.presets import paper, paper_imitation
 
         path = self.out / RUN
         if not (self.resume and path.exists()):
@@ -165,11 +166,12 @@ class Train(RecipeOptions):
                     "with that, or choose another --out"
                 )
         changed = _differences(there["recipe"], begun["recipe"]) if "recipe" in there else {}
+        # What an option does that is newer than the run, unless it is set: as before.
+        defaults = _flatten(asdict(paper_imitation())) | _flatten(asdict(paper()))
         for name, value in changed.items():
-            known = _flatten(there["recipe"])
-            if name not in known and name not in begun["overrides"]:
-                continue  # an option that is newer than the run, and that is left as it is
-            before = known.get(name)
+            before = _flatten(there["recipe"]).get(name, defaults.get(name))
+            if value == before:
+                continue
             option = name.replace("_", "-")
             raise ValueError(
                 f"{name}: got {value}, but the run in {self.out} was begun with {before}; resume it with "

@@ -20,6 +20,8 @@ from pvn.evaluation.summary import Summary, summarise
 from pvn.files import replacing
 from pvn.learning.checkpoint import tensor_bytes
 from pvn.model.agent import LearnedAgent
+from pvn.model.mapping import TRAINING_ONLY
+from pvn.model.pvn import PVN
 from pvn.simulator.interface import SimulatorConfig
 from pvn.systems import TRUE_DISTRIBUTIONS, FlightChanges
 
@@ -107,8 +109,12 @@ def _pilot_of_agent(agent: LearnedAgent) -> Pilot:
     """A pilot for an agent in memory; its fingerprint covers the agent's weights, words and settings."""
     digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
     digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
+    if isinstance(agent, PVN):  # which may have been changed since it was made
+        digest.update(f"{agent.stop_threshold} {agent.look_threshold} {agent.simulator}".encode())
     for name, network in agent.networks.items():
-        digest.update(name.encode() + tensor_bytes(network.state_dict()))
+        # Flights do not depend on weights for training alone, which a loaded agent does not have.
+        weights = network.state_dict().items()
+        digest.update(name.encode() + tensor_bytes({key: w for key, w in weights if not key.startswith(TRAINING_ONLY)}))
     name = f"own-{type(agent).__name__.lower()}"
     return Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), digest.hexdigest())
 

@@ -81,7 +81,9 @@ def compare_orderings(by_seed: Mapping[int, Sequence[Summary]]) -> list[Comparis
     The first is the better one in the paper. by_seed: results by the seed of the training runs.
     """
     rows, found = _rows(by_seed), []
-    for pair in combinations(rows, 2):
+    # A row of the paper for which two systems stand, like half the height, is compared once.
+    distinct = {(SYSTEMS[name].paper[split], split): (name, split) for name, split in reversed(rows)}
+    for pair in combinations([row for row in rows if row in distinct.values()], 2):
         better, worse = sorted(pair, key=lambda row: -SYSTEMS[row[0]].paper[row[1]].sr)
         apart = SYSTEMS[better[0]].paper[better[1]].sr - SYSTEMS[worse[0]].paper[worse[1]].sr
         if better[1] == worse[1] and apart > GAP:

@@ -42,12 +42,14 @@ class Pilot:
     """Simulator settings of its flights."""
     fingerprint: str
     """Identifies everything that its flights depend on."""
-    follows: Callable[[Sequence[Demonstration]], Policy] = Oracle
+    make_policy: Callable[[Sequence[Demonstration]], Policy] = Oracle
     """Makes the policy for some demonstrations, where it needs them: the oracle, or stage 2 by true distributions."""
+    sigma_cells: float = Stage2Config().sigma_cells
+    """Width of the Gaussians in the distributions that its second stage was trained with, in cells."""
 
     def policy_for(self, demonstrations: Sequence[Demonstration] = ()) -> Policy:
         """The policy for flights over demonstrations."""
-        return self.follows(demonstrations) if self.policy is None else self.policy
+        return self.make_policy(demonstrations) if self.policy is None else self.policy
 
 
 def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
@@ -87,16 +89,22 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
             f"{path}: holds an agent of class {type(agent).__name__}, expected {system.agent_class().__name__} for "
             f"{name}; name the file with --agent to fly it as what it is"
         )
+    description = read_json(path.with_suffix(".json"))
     # Without the origin: the same weights make the same flights, however they were trained or copied.
-    description = {key: value for key, value in read_json(path.with_suffix(".json")).items() if key != "origin"}
+    origin = description.pop("origin", None) or {}
     fingerprint = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
     pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), fingerprint)
+    trained = origin.get("recipe", {}).get("stage2", {})
+    pilot = replace(pilot, sigma_cells=trained.get("sigma_cells", pilot.sigma_cells))
     return pilot if changes == FlightChanges() else change_flights(pilot, changes)
 
 
 def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     """A pilot whose flights differ from those it was trained for."""
     config, agent, policy, fingerprint = pilot.config, pilot.agent, pilot.policy, f"{changes} {pilot.fingerprint}"
+    delay_steps = changes.delay_steps
+    if isinstance(policy, Delayed):
+        delay_steps, policy = policy.num_steps + delay_steps, policy.policy
     if changes.altitude is not None:
         config = replace(config, altitude=changes.altitude)
     if changes.yaw_factor != 1.0:
@@ -122,31 +130,34 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
         if changes.look_threshold is not None:
             fingerprint = f"look threshold {changes.look_threshold} {fingerprint}"
         if changes.has_true_distributions:
-            pilot, fingerprint = (
-                replace(pilot, follows=_by_true_distributions(agent)),
-                f"true distributions {fingerprint}",
-            )
+            pilot = replace(pilot, make_policy=_by_true_distributions(agent, pilot.sigma_cells))
+            fingerprint = f"true distributions of {pilot.sigma_cells:g} cells {fingerprint}"
             config, agent, policy = replace(config, quality="none"), None, None
         else:
             agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
-    if changes.delay_steps:
-        if policy is None:
-            raise ValueError(
-                f"{pilot.name}: got a delay, expected none for the oracle or true distributions; leave it out"
-            )
-        policy, fingerprint = Delayed(policy, changes.delay_steps), f"delay {changes.delay_steps} {fingerprint}"
+    if delay_steps:
+        policy, fingerprint = _delayed(pilot.name, policy, delay_steps), f"delay {delay_steps} {fingerprint}"
     return replace(pilot, policy=policy, agent=agent, config=config, fingerprint=fingerprint)
 
 
-def _by_true_distributions(agent: PVN) -> Callable[[Sequence[Demonstration]], DemonstratedVisitation]:
+def _delayed(name: str, policy: Policy | None, num_steps: int) -> Delayed:
+    """The policy of a pilot, late."""
+    if policy is None:
+        raise ValueError(f"{name}: got a delay, expected none for the oracle or true distributions; leave it out")
+    return Delayed(policy, num_steps)
+
+
+def _by_true_distributions(
+    agent: PVN, sigma_cells: float
+) -> Callable[[Sequence[Demonstration]], DemonstratedVisitation]:
     """Makes, for some demonstrations, an agent's second stage with their distributions in place of predicted ones."""
 
-    def follow(demonstrations: Sequence[Demonstration]) -> DemonstratedVisitation:
+    def make_policy(demonstrations: Sequence[Demonstration]) -> DemonstratedVisitation:
         return DemonstratedVisitation(
-            agent.execution, demonstrations, Stage2Config().sigma_cells, agent.simulator, agent.stop_threshold
+            agent.execution, demonstrations, sigma_cells, agent.simulator, agent.stop_threshold
         )
 
-    return follow
+    return make_policy
 
 
 def load_pilot(

@@ -40,7 +40,8 @@ def paper() -> Recipe:
 
 
 LITERAL: Mapping[str, Mapping[str, Any]] = {
-    "small batches": {"stage1.flights_per_batch": 1, "stage2.batch_size": 16},
+    # A flight alone has no other whose movements it could copy.
+    "small batches": {"stage1.stray_share": 0.0, "stage1.flights_per_batch": 1, "stage2.batch_size": 16},
     "plain Adam": {
         "stage1.optimizer": "Adam", "stage1.max_gradient_norm": None, "stage2.optimizer": "Adam",
     },

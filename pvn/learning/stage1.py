@@ -28,8 +28,8 @@ from pvn.learning.optimisation import (
     clip_gradients,
     ignore_progress,
     optimise,
+    optimizer_class,
     precision,
-    rate_share,
 )
 from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
 from pvn.model.visitation import VisitationModel
@@ -64,6 +64,11 @@ class Stage1Config(OptimisationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.flights_per_batch == 1 and self.stray_share > 0:
+            raise ValueError(
+                f"stray_share: got {self.stray_share} with one flight in a batch, which has no other whose movements "
+                "it could copy; set --stage1.stray-share 0, or more --stage1.flights-per-batch"
+            )
         if not 0 <= self.height_spread <= LARGEST_HEIGHT_SPREAD:
             raise ValueError(
                 f"height_spread: got {self.height_spread}, expected 0 to {LARGEST_HEIGHT_SPREAD:g} metres; drones fly "
@@ -123,11 +128,11 @@ def learn_words(
     assert model.heads is not None
     learners = [*model.instruction.parameters(), *model.heads.mentioned.parameters()]
     is_cuda = demonstrations.device.type == "cuda"
-    optimizer = torch.optim.AdamW(learners, weight_decay=config.weight_decay, fused=is_cuda)
+    optimizer = optimizer_class(config.optimizer)(learners, weight_decay=config.weight_decay, fused=is_cuda)
     generator = torch.Generator().manual_seed(config.seed)
     for step in range(config.word_steps):
         flights = torch.randint(len(demonstrations), (64,), generator=generator).to(demonstrations.device)
-        optimizer.param_groups[0]["lr"] = config.word_learning_rate * rate_share(step, config.word_steps)
+        optimizer.param_groups[0]["lr"] = config.word_learning_rate * config.rate_share(step, config.word_steps)
         mentioned = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]).embedding)
         loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
         optimizer.zero_grad(set_to_none=True)

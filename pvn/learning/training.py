@@ -60,7 +60,8 @@ class TrainingTextConfig:
     renames_natural: bool = False
     """Whether landmarks have other names in their repetitions, where names are known that fit no other landmark."""
     circle_repeats: int = 1
-    """Times that a segment with a full circle is flown in an epoch: they are few, and the hardest to fly."""
+    """Times that a segment with a full circle is flown in an epoch, unless it is flown more often anyway: they are few,
+    and the hardest to fly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +104,21 @@ def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -
 
     natural = [segment for segment in segments if segment.source == "natural"]
     twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
-    repeated = [
-        renamed(segment, time) if config.renames_natural else segment
-        for time in range(1, config.natural_repeats)
-        for segment in (*natural, *twins)
+    once = [*segments, *twins]
+    times = [
+        max(
+            config.natural_repeats if segment.source == "natural" else 1,
+            config.circle_repeats if _has_full_circle(segment) else 1,
+        )
+        for segment in once
     ]
-    circles = [segment for segment in (*segments, *twins) if _has_full_circle(segment)]
-    return [*segments, *twins, *repeated, *circles * (config.circle_repeats - 1)]
+    repeated = [
+        renamed(segment, time) if config.renames_natural and segment.source == "natural" else segment
+        for time in range(1, max(times, default=1))
+        for segment, own in zip(once, times, strict=True)
+        if time < own
+    ]
+    return [*once, *repeated]
 
 
 def _has_full_circle(segment: Segment) -> bool:

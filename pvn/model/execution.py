@@ -34,8 +34,8 @@ class ExecutionConfig:
     """Least speed as a share of the largest, until the drone stops: one that hovers, unsure where to turn, sees nothing
     new."""
     look_threshold: float = 1.0
-    """The drone begins by turning on the spot, until the goal is some way off where nothing was ever seen with at most
-    this probability, or until it has seen everything around; 1: it never does."""
+    """The drone first turns on the spot, until the probability that its goal lies on ground not yet seen, and not close
+    by, is at most this, or until it has seen everything around; 1: it flies at once."""
     uses_goal: bool = True
     """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
     num_parts: int = 1

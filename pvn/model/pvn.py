@@ -28,7 +28,7 @@ from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
-OUT_OF_VIEW = 6.0
+LOOKED_FOR_BEYOND = 6.0
 """A goal closer to the start than this, metres, is not looked for."""
 
 
@@ -85,7 +85,7 @@ class PVN:
     @property
     def quarter_turn(self) -> int:
         """Steps that a turn by 90 degrees on the spot takes."""
-        return max(round(math.pi / 2 / (self.simulator.max_yaw_rate * self.simulator.step_seconds)), 1)
+        return math.ceil(math.pi / 2 / (self.simulator.max_yaw_rate * self.simulator.step_seconds) - 1e-6)
 
     def changed(
         self,
@@ -141,7 +141,8 @@ class PVN:
         output = self.execution(look_around(parts, progress, pose, config))
         action = to_action(output, self.stop_threshold, self.simulator, config.min_speed)
         is_looking = look[:, None] != 0
-        turn = torch.stack([torch.zeros_like(look), look * self.simulator.max_yaw_rate, torch.zeros_like(look)], -1)
+        yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
+        turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
         return torch.where(is_looking, turn, action), replace(
             memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
             progress=torch.where(is_looking, memory.progress, progress),
@@ -166,7 +167,7 @@ class PVN:
         if not is_checked:
             return visitation, memory.look
         # The ground close to the drone is out of view wherever it looks; circles end there.
-        unseen = visitation.unseen_goal.flatten(1) * (self.visitation.places.norm(dim=1) > OUT_OF_VIEW)
+        unseen = visitation.unseen_goal.flatten(1) * (self.visitation.places.norm(dim=1) > LOOKED_FOR_BEYOND)
         is_unsure = unseen.sum(1) > threshold
         if step == 0:
             on_left = unseen @ (self.visitation.places[:, 1] > 0).to(unseen)

@@ -12,8 +12,8 @@ from pvn.report.markdown import table, with_interval
 MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
 PAIRED = "Points here are paired differences over the same flights, with 95% intervals over fields{and_runs}."
 UNPAIRED = (
-    "Where it says unpaired, the results of one of the two do not have the successes of single flights, and they are "
-    "told apart only where their own 95% intervals do not overlap."
+    "Where it says unpaired, the successes of single flights are not stored, or the two did not fly the same flights; "
+    "they are told apart only where their own 95% intervals do not overlap."
 )
 
 
@@ -71,7 +71,7 @@ def orders(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
     return [
         *title,
         f"Pairs of systems whose success rates are more than {GAP:g} points apart in the paper. {_how_compared(found)} "
-        "An order holds, or is reversed, where a paired interval excludes 0; otherwise it is undecided. "
+        "An order is undecided where these intervals do not tell the two apart. "
         f"Of {len(found)} orders {counts['holds']} hold, {counts['undecided']} are undecided, {counts['reversed']} are "
         "reversed.",
         "",

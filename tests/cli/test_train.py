@@ -63,8 +63,16 @@ def test_a_run_without_a_corpus_makes_its_own_and_resumes_with_it(in_an_empty_fo
     del begun["recipe"]["stage1"]["height_spread"]
     Path("run/run.json").write_text(json.dumps(begun))
     message = refused(f"pvn train --out run {options} --resume --stage1.height-spread 1")
-    assert "stage1.height_spread: got 1.0, but the run in run was begun with None" in message
+    assert "stage1.height_spread: got 1.0, but the run in run was begun with 0.0" in message
     run(f"pvn train --out run {options} --resume")
+    # What the agent's recipe has made of the option since is not taken over in the middle of a run.
+    del begun["recipe"]["execution"]["look_threshold"]
+    Path("run/run.json").write_text(json.dumps(begun))
+    message = refused(f"pvn train --out run {options} --resume")
+    assert "look_threshold: got 0.5, but the run in run was begun with 1.0; resume it with --execution.look" in message
+    run(f"pvn train --out run {options} --resume --execution.look-threshold 1")
+    begun["recipe"]["execution"]["look_threshold"] = 0.5
+    Path("run/run.json").write_text(json.dumps(begun))
     assert "text.narrated: got 3, but the run in run was begun with 2" in refused(
         f"pvn train --out run {options.replace('narrated 2', 'narrated 3')} --resume"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.evaluation.evaluate import make_pilots
 from pvn.evaluation.pilots import (
     average_pilot,
     change_flights,
@@ -16,7 +17,7 @@ from pvn.evaluation.pilots import (
     load_pilot,
     predicting_agent,
 )
-from pvn.learning.agent import shipped_weights
+from pvn.learning.agent import load_agent, save_agent, shipped_weights
 from pvn.model.pvn import PVN, IdealAct
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
@@ -88,6 +89,8 @@ def test_a_pilot_flown_elsewhere_or_late_is_the_same_pilot(meadow):
     assert late.num_steps.tolist() == [count + 2 for count in on_time.num_steps.tolist()]
     assert (late.action[:, :2] == 0).all() and torch.equal(late.action[:, 2:], on_time.action)
     assert torch.allclose(late.pose_world[:, 2:], on_time.pose_world, atol=1e-3), "it hovers, and then flies the same"
+    slow = change_flights(change_flights(average, FlightChanges(delay_steps=1)), FlightChanges(altitude=3.0))
+    assert slow.policy.num_steps == 1 and slow.policy.policy == average.policy, "a later change keeps the delay"
     # Flights of before are still known: what is not delayed has the fingerprint that it had.
     assert "delay" not in load_pilot("pvn-half-height").fingerprint
     delayed = load_pilot("pvn", changes=FlightChanges(delay_steps=1, has_ideal_act=True))
@@ -130,6 +133,21 @@ def test_stage_2_by_true_distributions_needs_no_pictures_and_goes_where_the_path
     never = load_pilot("pvn", changes=FlightChanges(has_true_distributions=True, stop_threshold=0.999))
     log = fly(simulator_for(tasks[:1], config=never.config), tasks[:1], never.policy_for(demonstrations[:1]))
     assert not log.has_stopped.any(), "the threshold of the flights, not the trained one"
+
+
+def test_true_distributions_are_as_wide_as_those_that_stage_2_was_trained_with(quick_pvn, tmp_path):
+    assert load_pilot("pvn").sigma_cells == 0.6
+    blurred = tmp_path / "agent.safetensors"
+    save_agent(load_agent(quick_pvn), blurred, {"recipe": {"stage2": {"sigma_cells": 1.6}}})
+    true = load_pilot(str(blurred), changes=FlightChanges(has_true_distributions=True))
+    assert true.sigma_cells == true.policy_for().sigma_cells == 1.6 and "1.6 cells" in true.fingerprint
+
+
+def test_an_agent_in_memory_that_was_changed_has_flights_of_its_own(quick_pvn):
+    agent = load_agent(quick_pvn)
+    others = (agent.changed(look_threshold=0.0), agent.changed(stop_threshold=0.5))
+    assert len({make_pilots(one)[0].fingerprint for one in (agent, *others)}) == 3
+    assert make_pilots(agent)[0].fingerprint == make_pilots(load_agent(quick_pvn))[0].fingerprint
 
 
 def test_saved_flights_of_earlier_versions_are_still_known():

@@ -94,7 +94,10 @@ def test_the_plus_preset_reads_more_and_other_text_and_is_not_for_baselines():
 def test_the_literal_preset_takes_back_every_change_of_ours_and_nothing_else():
     base, recipe = flat(asdict(paper())), flat(asdict(literal()))
     fields = [field for part in LITERAL.values() for field in part]
-    assert len(set(fields)) == len(fields), "no field is changed twice"
+    twice = {field for field in fields if fields.count(field) > 1}
+    assert twice == {"stage1.stray_share"}, "a flight alone cannot stray, and flights in a batch need not"
+    with pytest.raises(ValueError, match="stray_share: got 0.5 with one flight in a batch"):
+        with_changes(paper(), {"stage1.flights_per_batch": 1})
     assert {field for field, value in recipe.items() if value != base[field]} == {"name", *fields}
     # The paper's appendix C: one segment in a batch, Adam, 0.001, 1e-6, and the mean over classes in appendix A.
     stage1, stage2 = literal().stage1, literal().stage2

@@ -8,7 +8,7 @@ import torch
 
 from pvn.geometry import wrap_angle
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.pvn import OUT_OF_VIEW, PVN, IdealAct
+from pvn.model.pvn import LOOKED_FOR_BEYOND, PVN, IdealAct
 from pvn.model.visitation import Visitation, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import STOP, SimulatorConfig
@@ -36,7 +36,7 @@ def flight_of(agent, tasks, num_steps):
 def unseen_at_the_start(agent, tasks):
     """Probability (B,) that the goal is some way off where nothing was seen in the first picture."""
     unseen = flight_of(looking(agent, 1.0), tasks, 1).memories[0].visitation.unseen_goal.flatten(1)
-    return unseen[:, agent.visitation.places.norm(dim=1) > OUT_OF_VIEW].sum(1)
+    return unseen[:, agent.visitation.places.norm(dim=1) > LOOKED_FOR_BEYOND].sum(1)
 
 
 def test_a_drone_that_cannot_see_its_goal_makes_three_quarter_turns_on_the_spot_and_then_flies(agent, tasks):
@@ -44,7 +44,7 @@ def test_a_drone_that_cannot_see_its_goal_makes_three_quarter_turns_on_the_spot_
     flown = flight_of(looking(agent, 0.0), tasks, 11)
     assert agent.quarter_turn == 3, "60 degrees a second for half a second"
     assert (flown.action[:, :9, 0] == 0).all() and (flown.action[:, :9, 2] == 0).all()
-    assert torch.equal(flown.action[:, :9, 1].abs(), torch.full((3, 9), SIMULATOR.max_yaw_rate))
+    assert torch.allclose(flown.action[:, :9, 1].abs(), torch.full((3, 9), SIMULATOR.max_yaw_rate))
     assert torch.allclose(flown.pose[:, 9, :2], flown.pose[:, 0, :2], atol=0.05)
     turned = wrap_angle(flown.pose[:, 1:10, 5] - flown.pose[:, :9, 5]).sum(1).rad2deg().abs()
     assert (turned > 225).all() and (turned < 285).all(), "it needs a moment to begin to turn"
@@ -79,7 +79,7 @@ def test_it_turns_to_the_side_where_its_goal_may_be(agent, tasks, monkeypatch):
 
 def test_it_does_not_look_for_a_goal_close_by(agent, tasks, monkeypatch):
     """A full circle ends where it begins: on ground that the camera, which looks ahead, never saw."""
-    close = agent.visitation.places.norm(dim=1) < OUT_OF_VIEW
+    close = agent.visitation.places.norm(dim=1) < LOOKED_FOR_BEYOND
     goal = (close.float() / close.sum()).view(1, 64, 64).expand(3, -1, -1)
     monkeypatch.setattr(Visitation, "unseen_goal", property(lambda self: goal))
     assert not flight_of(looking(agent, 0.5), tasks, 1).memories[0].look.any()
@@ -127,3 +127,10 @@ def test_predictions_are_replaced_flight_by_flight(flown):
         own = getattr(mixed.maps, name)
         assert torch.equal(own[1], getattr(old.maps, name)[1]) and torch.equal(own[2], getattr(new.maps, name)[2])
     assert torch.equal(mixed.log_parts[0], new.log_parts[0]) and torch.equal(mixed.log_parts[1], old.log_parts[1])
+
+
+def test_a_quicker_drone_turns_by_quarters_too(agent):
+    """So that the camera, which sees a quarter, leaves nothing out."""
+    for factor, steps in ((1.0, 3), (1.4, 3), (2.0, 2), (2.5, 2), (4.0, 1)):
+        simulator = replace(SIMULATOR, max_yaw_rate=factor * SIMULATOR.max_yaw_rate)
+        assert agent.changed(simulator=simulator).quarter_turn == steps

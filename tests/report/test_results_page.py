@@ -47,7 +47,7 @@ def test_orders_that_hold_and_orders_that_are_reversed_are_counted(report):
     assert "Of 2 orders 1 hold, 0 are undecided, 1 are reversed." in report
     assert "| pvn | stop | test | +35.5 | -5.0 (unpaired) | **reversed** |" in report
     assert "| pvn | pvn-no-aux | dev | +9.7 | +20.0 (unpaired) | yes |" in report
-    assert "Where it says unpaired, the results of one of the two do not have the successes of single flights" in report
+    assert "Where it says unpaired, the successes of single flights are not stored" in report
     assert "paired differences over the same flights" not in report, "there are none"
 
 

@@ -23,7 +23,7 @@ RENAMED_SHARE = 0.5
 _AFTER_A_NAME = (
     "on to and or then is are stays stay until till with at in ahead by as but so while when before behind past from "
     "off over out near goes comes slides passes again close right left dead straight first just still will should "
-    "shows appears drifts before after if into for well where which that there"
+    "shows appears drifts after if into for well where which that there"
 )
 """Words that may follow a landmark's name without being part of it."""
 _NAME_ENDS = rf"(?=\s*(?:$|[,.;:!?)]|\s(?:{'|'.join(_AFTER_A_NAME.split())})\b))"
