@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from pvn.corpus.segments import Corpus
 from pvn.learning.checkpoint import read_tensors
+from pvn.learning.presets import smoke
 from pvn.learning.stage2 import CHECKPOINT, DemonstratedVisitation, Stage2Config, train_stage2
-from pvn.learning.training import STAGE2, stage2_beside
+from pvn.learning.training import STAGE2, stage2_beside, train_pvn
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import OracleConfig
@@ -54,6 +58,21 @@ def test_a_process_of_its_own_trains_the_same_stage_2(segments, tmp_path):
     written = read_tensors(folder / STAGE2)
     assert written.keys() == pilot.state_dict().keys()
     assert all(torch.equal(value, written[name]) for name, value in pilot.state_dict().items())
+
+
+def test_stage_2_has_one_thread_whatever_the_machine_has(segments, tmp_path):
+    """Its weights would otherwise depend on the number of cores."""
+    config = Stage2Config(pretrain_flights=2, pretrain_epochs=1, num_iterations=0)
+    corpus, seen = Corpus("few", {"train": tuple(segments)}), []
+    torch.set_num_threads(2)
+    try:
+        train_pvn(
+            corpus, replace(smoke(), stage2=config), tmp_path, stage="2",
+            watch=lambda *_: seen.append(torch.get_num_threads()),
+        )  # fmt: skip
+        assert seen and set(seen) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
 
 
 @pytest.mark.long
