@@ -241,7 +241,8 @@ _ROWS = (
     ),
     System(
         # Beyond the paper: an instruction encoder with slots, cells that attend to words, the way in ordered parts,
-        # maps that know what was never seen, and a cheaper image encoder; a second stage that stays closer to the way.
+        # maps that know what was never seen and where the start is, and a cheaper image encoder; a second stage that
+        # stays closer to the way.
         name="pvn-plus",
         agent_class=_pvn,
         training="two stages",
@@ -254,6 +255,7 @@ _ROWS = (
             "sizes.attention_channels": 32,
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
+            "sizes.knows_bearing": True,
             "sizes.has_quick_encoder": True,
             "stage2.oracle.turns_on_the_spot": 3.14,
             "stage2.oracle.lookahead": 5.0,

@@ -70,6 +70,7 @@ VARIANTS = {
     "without-more-data": Variant(generated_share=0.2),
     "without-ordered-way": Variant({"sizes.num_parts": 1}),
     "without-attention": Variant({"sizes.attention_channels": 0}),
+    "without-bearing": Variant({"sizes.knows_bearing": False}),
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
     "with-other-names": Variant({"text.renames_natural": True}),
@@ -154,20 +155,22 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="fly only this many segments of each split")
     parser.add_argument("--changes", type=json.loads, default={}, help="to the recipe, as JSON by dotted field name")
     options = parser.parse_args()
+    began = time.perf_counter()
     out, limit = options.out, options.limit
     corpus = make_own_corpus(with_changes(plus(), options.changes), out)
-    print(f"{len(corpus['train']):,} training segments: {out / FOLDER}", flush=True)
+    print(f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / FOLDER}", flush=True)
     natural = natural_corpus(only=("dev",))
     voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))
     phrases = tuple(segment for segment in corpus["dev"] if segment.source == "phrases")
     splits = {"natural": natural, "dev": Corpus("dev", {"dev": phrases})}
-    if limit is None and FLOWN_BY_ONE["test"] in options.variant:
-        test = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores())["test"]
-        splits["test"] = Corpus("test", {"dev": test})
     if voices:
         splits["voices"] = Corpus("voices", {"dev": voices})
     for name in options.variant:
         train_variant(name, corpus, out, options.device, options.changes)
+        print(f"{time.perf_counter() - began:6.1f} s since the start", flush=True)
+        if limit is None and FLOWN_BY_ONE["test"] == name:
+            test = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores())["test"]
+            splits["test"] = Corpus("test", {"dev": test})
         evaluate_variant(name, splits, out, options.device, limit)
         with replacing(out / "table.md") as partial:
             partial.write_text(table_of(out), encoding="utf-8")

@@ -30,6 +30,8 @@ from pvn.model.resnet import CHANNELS
 from pvn.world.layout import FIELD_SIZE
 
 TRAJECTORY, GOAL = 0, 1
+NEAR_START, FAR_FROM_START = 2.0, 20.0
+"""Metres within which a bearing means little, and over which nearness fades."""
 OVERHEAD_MARGIN = 1.0
 """Margin around the field in a view from above, metres, so that the fences are in view."""
 
@@ -42,6 +44,9 @@ class VisitationSizes(MappingSizes):
     """Parts of the way, in order, each with a distribution of its own; 1: one for the whole trajectory (paper)."""
     knows_unseen: bool = False
     """Whether the prediction is told which cells were never in view."""
+    knows_bearing: bool = False
+    """Whether the prediction is told where each cell lies from the start. "Past it, with it on your left" is another
+    place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +104,29 @@ class Visitation:
         return Visitation(maps, choose(self.log_parts, other.log_parts))
 
 
+def bearings(places: Tensor) -> Tensor:
+    """How far ahead of the start, to its left and away from it cells at places (S * S, 2), map frame, lie: (3, S, S).
+
+    The first two are of unit length together, except close to the start; the third is 0 there and 1 far away.
+    """
+    away = places.norm(dim=-1, keepdim=True)
+    softened = (away.square() + NEAR_START**2).sqrt()
+    size = math.isqrt(len(places))
+    return torch.cat([places / softened, 1 - (-away / FAR_FROM_START).exp()], -1).T.reshape(3, size, size)
+
+
 class VisitationModel(MappingModel):
     """Stage 1. Memory is passed in and returned."""
 
     config: VisitationConfig
     heads: AuxiliaryHeads
+    bearing: Tensor
+    """(3, S, S): see `bearings`."""
 
     def __init__(self, config: VisitationConfig) -> None:
         super().__init__(config)
-        num_in = config.grounded_channels + CHANNELS + config.knows_unseen
+        self.register_buffer("bearing", bearings(self.places), persistent=False)
+        num_in = config.grounded_channels + CHANNELS + config.knows_unseen + config.knows_bearing * len(self.bearing)
         self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
         self.maps_at_once: int | None = None
@@ -141,6 +160,8 @@ class VisitationModel(MappingModel):
         layers = [maps.grounding_map, maps.semantic_map]
         if self.config.knows_unseen:
             layers.append(maps.is_known[:, None].to(maps.semantic_map))
+        if self.config.knows_bearing:
+            layers.append(self.bearing.to(maps.semantic_map).expand(len(maps.semantic_map), -1, -1, -1))
         scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), maps.embedding).float()
         return Visitation(maps, scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size))
 

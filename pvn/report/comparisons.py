@@ -21,8 +21,8 @@ def _points(difference: Difference) -> str:
     """A difference with its paired interval, or a word that there is none."""
     found = difference.interval
     if found is None:
-        return f"{difference.points:+.1f} (unpaired)"
-    return f"{found.value:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+        return f"{difference.points:+z.1f} (unpaired)"
+    return f"{found.value:+z.1f} ({found.low:+z.1f} to {found.high:+z.1f})"
 
 
 def _how_compared(found: Sequence[Comparison]) -> str:
@@ -46,7 +46,7 @@ def ablations(by_seed: Mapping[int, Sequence[Summary]], by_true_distributions: M
         return with_interval(by_true_distributions[system].overall.sr) if system in by_true_distributions else ""
 
     rows = [["pvn", "", "", executed("pvn")]]
-    rows += [[one.first, f"{one.paper_gap:+.1f}", _points(one.difference), executed(one.first)] for one in found]
+    rows += [[one.first, f"{one.paper_gap:+z.1f}", _points(one.difference), executed(one.first)] for one in found]
     return [
         "## Ablations compared with PVN",
         "",
@@ -65,7 +65,7 @@ def orders(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
         return [*title, "No two systems that the paper tells apart were flown.", ""]
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in MARKS}
     rows = [
-        [one.first, one.second, one.split, f"{one.paper_gap:+.1f}", _points(one.difference), MARKS[one.verdict]]
+        [one.first, one.second, one.split, f"{one.paper_gap:+z.1f}", _points(one.difference), MARKS[one.verdict]]
         for one in found
     ]
     return [

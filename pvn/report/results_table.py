@@ -71,8 +71,8 @@ def print_results(
         successes, others_successes = (metrics[summary.system].is_success for summary in (other, first))
         more = bootstrap_difference(successes, others_successes, environments) * 100.0
         console.print(
-            f"{other.system} compared with {first.system} on the same flights: success {more.value:+.1f} points "
-            f"({more.low:+.1f} to {more.high:+.1f})"
+            f"{other.system} compared with {first.system} on the same flights: success {more.value:+z.1f} points "
+            f"({more.low:+z.1f} to {more.high:+z.1f})"
         )
     table = titled_table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
     for summary in summaries:

@@ -13,7 +13,7 @@ from pvn.model.accumulation import NEAREST
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.mapping import Frames, in_chunks, one_frame_each
 from pvn.model.resnet import CHANNELS
-from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.model.visitation import VisitationConfig, VisitationModel, bearings
 from pvn.rollout.flight import simulator_for
 
 CAMERA, GRID = Camera(), MapGrid()
@@ -270,3 +270,26 @@ def test_stage_1_learns_in_every_parameter_and_stage_2_not_at_all_from_its_losse
     said = batch.tokens.unique()
     learns = model.instruction.words.weight.grad.abs().amax(1) > 0
     assert learns.nonzero()[:, 0].tolist() == said[said != PADDING].tolist()
+
+
+def test_bearings_say_where_a_cell_lies_from_the_start():
+    bearing, cells = bearings(GRID.places()), GRID.cells(torch.tensor([[30.0, 0.0], [0.0, 30.0], [-30.0, -30.0]]))
+    ahead, left, behind_right = (bearing[:, round(float(row)), round(float(column))] for row, column in cells)
+    half = 2**-0.5
+    for found, expected in ((ahead, (1, 0)), (left, (0, 1)), (behind_right, (-half, -half))):
+        assert torch.allclose(found[:2], torch.tensor(expected, dtype=torch.float32), atol=0.04)
+    assert bearing[2, 31:33, 31:33].max() < 0.1 and bearing[2, 0, 0] > 0.95
+
+
+def test_a_prediction_may_know_the_bearings(batch):
+    torch.manual_seed(0)
+    config = VisitationConfig(num_words=12, knows_unseen=True)
+    without = VisitationModel(config)
+    model = VisitationModel(replace(config, knows_bearing=True)).eval()
+    assert model.lingunet.num_in == without.lingunet.num_in + 3
+    tokens = batch.tokens.clamp(max=11)
+    with torch.no_grad():
+        before = model(batch.frames, tokens).log_parts
+        model.bearing.zero_()
+        after = model(batch.frames, tokens).log_parts
+    assert not torch.allclose(before, after, atol=1e-3), "they reach the network"
