@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, subcommand
 
@@ -186,19 +186,39 @@ class CorpusImport:
     """The folder that LANI was unpacked into."""
     out: Path
     """Folder for the corpus; it must not exist."""
+    max_offset: float = 5.0
+    """How far people's starts and stops may be from the path they were shown, metres; segments with others are not
+    used. What is usual in your files is printed."""
+    goal: Literal["path", "person"] = "path"
+    """Where a segment ends: at the path's point nearest to where the person stopped, as drif has it, or there, as CIFF
+    has it."""
 
     def run(self) -> None:
         """Import, and print what could not be used and why."""
+        import numpy as np
+
         from pvn.cli.progress import progress_over
         from pvn.corpus.lani_import import import_lani
         from pvn.corpus.store import check_new, write_corpus
 
         check_new(self.out)
-        found = import_lani(self.path, lambda records: progress_over("paragraphs", records))
+        found = import_lani(
+            self.path,
+            lambda records: progress_over("paragraphs", records),
+            max_offset=self.max_offset,
+            goal=self.goal,
+        )
         names = [str(file) for file in found.files]
         refused = [f"{refusal.record}: {refusal.reason}" for refusal in found.refusals]
         repaired = [f"{repair.record}: {repair.what}" for repair in found.repairs]
-        origin = {"layout": found.layout, "files": names, "not used": refused, "repaired": repaired}
+        origin = {
+            "layout": found.layout,
+            "files": names,
+            "max_offset": self.max_offset,
+            "goal": self.goal,
+            "not used": refused,
+            "repaired": repaired,
+        }
         write_corpus(found.corpus, self.out, origin)
         for what, lines in (("not used", refused), ("repaired", repaired)):
             for line in lines[:LINES_SHOWN]:
@@ -209,6 +229,12 @@ class CorpusImport:
             print(f"not read, another set of annotations of the same environments: {file}; name the file to import it")
         for kind, count in found.count_refusals():
             print(f"not used in total: {count:,} x {kind}")
+        if len(found.offsets):
+            median, most, nearly_all = np.quantile(found.offsets, (0.5, 0.9, 0.99)).tolist()
+            print(
+                f"people stopped {median:.2f} m from the path in the median, 90% within {most:.2f} m, 99% within "
+                f"{nearly_all:.2f} m, all within {found.offsets.max():.2f} m (--max-offset {self.max_offset:g})"
+            )
         parts = ", ".join(f"{len(found.corpus[split]):,} {split}" for split in found.corpus.splits)
         print(
             f"{found.layout} layout, {found.num_records:,} paragraphs in {', '.join(names)}\n"

@@ -7,27 +7,30 @@ Nothing is written, and nothing is left out silently: what cannot be used is ret
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pvn.corpus.lani_records import Unusable, cut_route, environment_number, read_paragraph, route_in_metres
+import numpy as np
+
+from pvn.corpus.lani_files import AnnotationSet, LaniLayout, Repair, Source, find_source
+from pvn.corpus.lani_records import (
+    MAX_OFFSET,
+    Goal,
+    Unusable,
+    cut_route,
+    environment_number,
+    offsets,
+    read_paragraph,
+    route_in_metres,
+)
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.paths import Points
 from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
 from pvn.world.task import Demonstration
-
-LaniLayout = Literal["drif", "ciff"]
-
-_NUMBERED = re.compile(r"(train|dev|test)_annotations_(\d+)\.json")
-_SYNTHETIC = re.compile(r"(synthetic_\w+)_(train|dev|test)\.json")
-_LOCALMOVES = re.compile(r"config_localmoves_(\d+)\.json")
-_ALL_SPLITS = "annotation_results.json"
-_EXPECTED = f"{{train,dev,test}}_annotations_6000.json, {_ALL_SPLITS} or synthetic_v2_10k_{{train,dev,test}}.json"
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,6 @@ class Refusal:
     """Why, with what was found: "end far from the path: got 3.10 m from its point, expected at most 2 m"."""
     kind: str
     """Why, without the details, for counting: "end far from the path"."""
-
-
-@dataclass(frozen=True)
-class Repair:
-    """Something that was repaired while reading, to be reported to the user."""
-
-    record: str
-    """Which one, as in a refusal, or which file."""
-    what: str
-    """What was wrong and how it was read."""
 
 
 @dataclass(frozen=True)
@@ -69,28 +62,12 @@ class Import:
     """Annotation files beside them that were not read: another set for the same environments."""
     num_records: int
     """Paragraphs in the files, used or not."""
+    offsets: Points
+    """How far each person stopped from the nearest point of the path, metres (N,), used or not."""
 
     def count_refusals(self) -> list[tuple[str, int]]:
         """Kinds of refusal and the number of each, the most common first."""
         return Counter(refusal.kind for refusal in self.refusals).most_common()
-
-
-@dataclass(frozen=True)
-class _AnnotationSet:
-    """The files of one release of annotations; a split of None means a file with all three splits."""
-
-    name: str
-    files: tuple[tuple[Split | None, Path], ...]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What is read: annotations, and the folder that has their environments."""
-
-    layout: LaniLayout
-    annotations: _AnnotationSet
-    left_out: tuple[Path, ...]
-    resources: Path
 
 
 @dataclass(frozen=True)
@@ -104,102 +81,7 @@ class _Entry:
     content: Any
 
 
-def _annotation_sets(folder: Path) -> list[_AnnotationSet]:
-    """The sets of annotations in a folder; the first is the one to read.
-
-    A higher number is a later release for the same environments. CIFF's synthetic sets come last, because their
-    environments have the same numbers as LANI's.
-    """
-    if not folder.is_dir():
-        return []
-    found: dict[tuple[int, str], dict[Split | None, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        if not path.is_file():
-            continue
-        if numbered := _NUMBERED.fullmatch(path.name):
-            found.setdefault((int(numbered[2]), numbered[2]), {})[_split(numbered[1])] = path
-        elif path.name == _ALL_SPLITS:
-            found.setdefault((-1, ""), {})[None] = path
-        elif synthetic := _SYNTHETIC.fullmatch(path.name):
-            found.setdefault((-2, synthetic[1]), {})[_split(synthetic[2])] = path
-    order: tuple[Split | None, ...] = (*SPLITS, None)
-    return [
-        _AnnotationSet(name, tuple((split, files[split]) for split in order if split in files))
-        for (_, name), files in sorted(found.items(), key=lambda item: item[0][0], reverse=True)
-    ]
-
-
-def _split(name: str) -> Split:
-    return next(split for split in SPLITS if split == name)
-
-
-def _layout_of(folder: Path) -> LaniLayout:
-    """Which layout a folder of annotation files has, judged by the other files in it."""
-    names = {path.name for path in folder.iterdir()}
-    if folder.resolve().name == "nav_drone" or any(_LOCALMOVES.match(name) or _SYNTHETIC.match(name) for name in names):
-        return "ciff"
-    if {"configs", "paths", _ALL_SPLITS} & names:
-        return "drif"
-    raise ValueError(
-        f"{folder}: got annotations, but neither configs/ and paths/ beside them (drif) nor a folder named nav_drone "
-        "(CIFF); give the folder that holds the environments too"
-    )
-
-
-def _find_folder(path: Path) -> tuple[LaniLayout, Path]:
-    """The layout and the folder of annotation files that a path refers to."""
-    if not path.exists():
-        raise FileNotFoundError(f"no folder {path}; expected LANI's data, as drif or as CIFF lay it out")
-    if path.is_file():
-        return _layout_of(path.parent), path.parent
-    ciff, drif = path / "data" / "nav_drone", path / "configs"
-    found: list[tuple[LaniLayout, Path]] = []
-    found += [("ciff", ciff)] if _annotation_sets(ciff) else []
-    found += [("drif", drif)] if _annotation_sets(drif) else []
-    found += [(_layout_of(path), path)] if _annotation_sets(path) else []
-    if not found:
-        raise FileNotFoundError(
-            f"no LANI annotations in {path}, {drif} or {ciff}: expected {_EXPECTED}; give drif's data folder (its "
-            "config_dir) or CIFF's repository"
-        )
-    if len(found) > 1:
-        folders = " and ".join(str(folder) for _, folder in found)
-        raise ValueError(f"{path}: got annotations in {folders}, expected one corpus; give one of these folders")
-    return found[0]
-
-
-def _find_source(path: Path) -> tuple[_Source, list[Repair]]:
-    layout, folder = _find_folder(path)
-    sets = _annotation_sets(folder)
-    if path.is_file():
-        # The set that the path selects comes first.
-        sets.sort(key=lambda one: path not in [file for _, file in one.files])
-        if not sets or path not in [file for _, file in sets[0].files]:
-            raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
-    resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
-    left_out = tuple(file for other in sets[1:] for _, file in other.files)
-    return _Source(layout, sets[0], left_out, resources), repairs
-
-
-def _find_resources(folder: Path, set_name: str) -> tuple[Path, list[Repair]]:
-    """The folder of CIFF's environment files: its experiment's resources_dir, or that of the annotations."""
-    numbers = [_LOCALMOVES.fullmatch(path.name) for path in folder.iterdir()]
-    configs = sorted((match[1] == set_name, int(match[1]), match[0]) for match in numbers if match)
-    if not configs:
-        return folder, []
-    config = folder / configs[-1][2]
-    content = read_json(config, "config_localmoves_6000.json")
-    named = content.get("resources_dir") if isinstance(content, dict) else None
-    if not isinstance(named, str):
-        raise ValueError(f"{config}: resources_dir: got {named!r}, expected a folder; correct the file or remove it")
-    # CIFF runs in its repository's root, two folders up.
-    for candidate in (folder.resolve().parent.parent / named, folder / named):
-        if candidate.is_dir():
-            return candidate, []
-    return folder, [Repair(config.name, f"resources_dir: no folder {named}, looked for environments in {folder}")]
-
-
-def _read_entries(annotations: _AnnotationSet) -> tuple[list[_Entry], list[Refusal]]:
+def _read_entries(annotations: AnnotationSet) -> tuple[list[_Entry], list[Refusal]]:
     entries: list[_Entry] = []
     refusals: list[Refusal] = []
     for split, path in annotations.files:
@@ -224,14 +106,14 @@ def _entries_of(path: Path, where: str, split: Split, content: Any) -> list[_Ent
     return [_Entry(where, split, index, record) for index, record in enumerate(content)]
 
 
-def _named_file(source: _Source, record: dict[str, Any], key: str, what: str) -> Path:
+def _named_file(source: Source, record: dict[str, Any], key: str, what: str) -> Path:
     name = record.get(key)
     if not isinstance(name, str) or not name:
         raise Unusable(f"no {what} file", f"{key}: got {name!r:.60}, expected a file under {source.resources}")
     return source.resources / name
 
 
-def _environment_files(source: _Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
+def _environment_files(source: Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
     """The files of a record's field and route."""
     if source.layout == "ciff":
         field_file = _named_file(source, record, "config_file", "environment")
@@ -259,10 +141,13 @@ def _read_or_refuse(reader: Callable[[Path], Read], path: Path, what: str) -> Re
 class _Intake:
     """Collects segments, refusals and repairs, record by record."""
 
-    source: _Source
+    source: Source
     segments: dict[Split, list[Segment]]
     refusals: list[Refusal]
     repairs: list[Repair]
+    max_offset: float
+    goal: Goal
+    offsets: list[Points] = field(default_factory=list)
     layouts: dict[Path, Layout] = field(default_factory=dict)
     homes: dict[int, tuple[Split, Layout]] = field(default_factory=dict)
     """Split and field of each environment that has a segment in the corpus, by its number."""
@@ -299,7 +184,9 @@ class _Intake:
             raise Unusable("unusable path file", f"{route_file}: got no points")
         if paragraph.repair:
             self.repairs.append(Repair(where, paragraph.repair))
-        return cut_route(paragraph, layout, route_in_metres(route, paragraph.starts[0, :2]))
+        metres = route_in_metres(route, paragraph.starts[0, :2])
+        self.offsets.append(offsets(paragraph, metres))
+        return cut_route(paragraph, layout, metres, max_offset=self.max_offset, goal=self.goal)
 
     def _layout(self, environment: int, split: Split, path: Path) -> Layout:
         """The field; the same object for all its segments."""
@@ -316,16 +203,26 @@ class _Intake:
         return self.layouts[path] if known is None else known
 
 
-def import_lani(path: Path | str, progress: Callable[[list[Any]], Iterable[Any]] = iter) -> Import:
+def import_lani(
+    path: Path | str,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
+    *,
+    max_offset: float = MAX_OFFSET,
+    goal: Goal = "path",
+) -> Import:
     """The LANI corpus at a path: drif's data folder or its `configs`, CIFF's repository or its `data/nav_drone`.
 
     Of several sets of annotations the latest is read; the path of an annotation file selects its set. `progress` wraps
-    the list of records. Raises FileNotFoundError or ValueError if there is no corpus to read.
+    the list of records. max_offset: how far people's starts and stops may be from the path, metres. goal: whether a
+    segment ends at the path's point nearest to where the person stopped, or there. Raises FileNotFoundError or
+    ValueError if there is no corpus to read.
     """
+    if not max_offset > 0:
+        raise ValueError(f"max_offset: got {max_offset}, expected metres, more than 0")
     path = Path(path)
-    source, repairs = _find_source(path)
+    source, repairs = find_source(path)
     entries, refusals = _read_entries(source.annotations)
-    intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs)
+    intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs, max_offset, goal)
     for entry in progress(entries):
         intake.add(entry)
     # Segments of one paragraph end up together, even if its records were apart.
@@ -344,12 +241,17 @@ def import_lani(path: Path | str, progress: Callable[[list[Any]], Iterable[Any]]
         files,
         source.left_out,
         len(entries),
+        np.concatenate([np.zeros(0), *intake.offsets]),
     )
     if not splits:
-        reasons = "; ".join(f"{count} x {kind}" for kind, count in result.count_refusals()[:3]) or "there are none"
-        example = f" (first: {result.refusals[0].record}: {result.refusals[0].reason})" if result.refusals else ""
-        raise ValueError(
-            f"{path}: none of {len(entries)} records in {', '.join(file.name for file in files)} could be used: "
-            f"{reasons}{example}"
-        )
+        raise ValueError(_nothing_used(path, result))
     return result
+
+
+def _nothing_used(path: Path, result: Import) -> str:
+    """Why there is no corpus, with the commonest reasons, an example, and what was repaired on the way."""
+    reasons = "; ".join(f"{count} x {kind}" for kind, count in result.count_refusals()[:3]) or "there are none"
+    example = f" (first: {result.refusals[0].record}: {result.refusals[0].reason})" if result.refusals else ""
+    notes = "".join(f"; {repair.record}: {repair.what}" for repair in result.repairs[:3])
+    files = ", ".join(file.name for file in result.files)
+    return f"{path}: none of {result.num_records} records in {files} could be used: {reasons}{example}{notes}"

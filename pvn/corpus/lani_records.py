@@ -11,11 +11,12 @@ import math
 import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from pvn.corpus.lani_matching import SAME_POINT, match_segments
 from pvn.paths import Points
 from pvn.world.landmarks import METRES_PER_CONFIG
 from pvn.world.layout import FIELD_SIZE, Layout
@@ -23,15 +24,16 @@ from pvn.world.task import Demonstration, Task
 
 UNITY_ORIGIN = 225.0
 """Unity coordinate of the field's west and south edges; a Unity unit is a metre."""
-MAX_OFFSET = 2.0
-"""How far a segment's start and end may be from the path points they belong to, metres: people follow the path they
-are shown that closely."""
+MAX_OFFSET = 5.0
+"""How far a segment's start and end may be from the path points they belong to, metres: as far as a flight may stop
+from its goal."""
 MARGIN = 1.0
 """How far outside the field a start, an end or a path may be, metres."""
-SAME_POINT = 1e-3
-"""Points closer than this are one point, metres: a person who turns in place leaves many."""
 MIN_STEPS = 2
 """Segments with fewer path steps are skipped, as the authors do everywhere."""
+
+Goal = Literal["path", "person"]
+"""Where a segment's goal is: at the path's point (as in drif), or where the person stopped (as in CIFF)."""
 
 _COORDINATES = ("start_x", "start_z", "start_rot", "end_x", "end_z")
 
@@ -168,22 +170,6 @@ def route_in_metres(route: Points, start: Points) -> Points:
     return route if math.dist(route[0], start) < math.dist(from_unity[0], start) else from_unity
 
 
-def _nearest(route: Points, place: Points, begin: int, may_stay: bool) -> tuple[int, float]:
-    """Index and distance of the route's point nearest to a place, from index `begin` on.
-
-    Of equally near points the first is taken, so that the points of a turn in place belong to the next segment, as in
-    the authors' data. On a path that returns to where it began, the first points count only if the person `may_stay`
-    there, having turned in place; otherwise the place is that of the return.
-    """
-    distances = np.hypot(*(route[begin:] - place).T)
-    tied = np.flatnonzero(distances <= distances.min() + SAME_POINT)
-    has_left = np.hypot(*(route[begin:] - route[begin]).T) > SAME_POINT
-    if not may_stay and has_left.any():
-        later = tied[tied >= has_left.argmax()]
-        tied = later if len(later) else tied
-    return begin + int(tied[0]), float(distances[tied[0]])
-
-
 def _without_repetitions(points: Points) -> Points:
     """The points without repetitions; the last one, the goal, is kept exactly."""
     kept = [points[-1]]
@@ -214,13 +200,6 @@ def _check_places(paragraph: Paragraph, row: int) -> None:
     _check_inside("end", end[None])
 
 
-def _check_offset(name: str, offset: float) -> None:
-    if offset > MAX_OFFSET:
-        raise Unusable(
-            f"{name} far from the path", f"got {offset:.2f} m from its point, expected at most {MAX_OFFSET:g} m"
-        )
-
-
 def _instruction(value: Any) -> str:
     if not isinstance(value, str):
         raise Unusable("instruction is not text", f"got {reprlib.repr(value)}, expected a text")
@@ -233,36 +212,66 @@ def _instruction(value: Any) -> str:
     return value.strip()
 
 
-def _demonstration(paragraph: Paragraph, row: int, layout: Layout, path: Points) -> Demonstration:
-    start = paragraph.starts[row]
+def _demonstration(paragraph: Paragraph, row: int, layout: Layout, path: Points, goal: Goal) -> Demonstration:
     instruction = _instruction(paragraph.instructions[row])
-    _check_offset("start", math.dist(start[:2], path[0]))
     points = _without_repetitions(path)
     if len(path) <= MIN_STEPS or len(points) < 2:
         raise Unusable("fewer than 2 path steps", f"got {len(path) - 1}; the authors skip such segments")
     _check_inside("path", points)
-    x, y, yaw = start.tolist()
+    if goal == "person":
+        points = _without_repetitions(np.concatenate([points, paragraph.ends[row, None]]))
+    x, y, yaw = paragraph.starts[row].tolist()
     return Demonstration(Task(layout, (x, y, yaw), instruction), points)
 
 
-def cut_route(paragraph: Paragraph, layout: Layout, route: Points) -> Iterator[Demonstration | Unusable]:
+def _misfit(paragraph: Paragraph, row: int, route: Points, begin: int | None, max_offset: float) -> Unusable:
+    """Why a segment was not matched.
+
+    begin: the route's point at which the segment before it ended, None if that was not matched either.
+    """
+    to_start, to_end = (np.hypot(*(route - place).T) for place in (paragraph.starts[row, :2], paragraph.ends[row]))
+    from_start = float(to_start.min() if begin is None else to_start[begin])
+    for name, offset in (("start", from_start), ("end", float(to_end.min()))):
+        if offset > max_offset:
+            return Unusable(
+                f"{name} far from the path", f"got {offset:.2f} m from its point, expected at most {max_offset:g} m"
+            )
+    return Unusable(
+        "out of order on the path",
+        "its end is near no point between those of the segments before and after it, expected them one after the other",
+    )
+
+
+def offsets(paragraph: Paragraph, route: Points) -> Points:
+    """How far each end is from the route (P, 2), metres (N,), of the N segments whose ends are numbers."""
+    ends = paragraph.ends[np.isfinite(paragraph.ends).all(-1)]
+    return np.hypot(*(ends[:, None] - route).transpose(2, 0, 1)).min(-1)
+
+
+def cut_route(
+    paragraph: Paragraph, layout: Layout, route: Points, *, max_offset: float = MAX_OFFSET, goal: Goal = "path"
+) -> Iterator[Demonstration | Unusable]:
     """The paragraph's segments in order, each a demonstration or the reason why there is none; route (P, 2), metres.
 
-    A segment's path runs from where the previous one ended to the route's point nearest to its own end. If the previous
-    one has no usable end, it starts at the point nearest to its own start.
+    A segment's path runs from where the previous one ended to the route's point nearest to its own end, which may be
+    `max_offset` away; goal "person": and on to where the person stopped.
     """
-    begin, is_begin_known = 0, True
-    for row, (start, end) in enumerate(zip(paragraph.starts[:, :2], paragraph.ends, strict=True)):
-        was_begin_known, is_begin_known = is_begin_known, False
+    problems: list[Unusable | None] = []
+    for row in range(len(paragraph.instructions)):
         try:
             _check_places(paragraph, row)
-            if not was_begin_known:
-                index, offset = _nearest(route, start, begin, may_stay=True)
-                begin = index if offset <= MAX_OFFSET else begin
-            index, offset = _nearest(route, end, begin, paragraph.is_turning[row])
-            _check_offset("end", offset)
-            path = route[begin : index + 1]
-            begin, is_begin_known = index, True
-            yield _demonstration(paragraph, row, layout, path)
+            problems.append(None)
+        except Unusable as reason:
+            problems.append(reason)
+    is_usable = np.array([problem is None for problem in problems])[:, None]
+    starts, ends = (np.where(is_usable, places, np.nan) for places in (paragraph.starts[:, :2], paragraph.ends))
+    begin: int | None = 0
+    matches = match_segments(route, starts, ends, paragraph.is_turning, max_offset)
+    for row, (problem, match) in enumerate(zip(problems, matches, strict=True)):
+        try:
+            if match is None:
+                raise problem or _misfit(paragraph, row, route, begin, max_offset)
+            yield _demonstration(paragraph, row, layout, route[match[0] : match[1] + 1], goal)
         except Unusable as reason:
             yield reason
+        begin = None if match is None else match[1]

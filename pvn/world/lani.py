@@ -6,9 +6,11 @@ are written atomically.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import math
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,13 @@ MAX_COORDINATE = 1e6
 
 
 def read_json(path: Path, example: str) -> Any:
-    """The content of a JSON file; a missing or broken file is an error that names it."""
+    """The content of a JSON file, which may be packed by gzip; a missing or broken file is an error that names it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        return json.loads(content.decode("utf-8-sig"))
     except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"no file {path}; expected a file such as {example}") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}: not valid JSON ({error}); the file is corrupt or truncated, copy it again") from None
 
 

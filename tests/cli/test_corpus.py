@@ -163,6 +163,7 @@ def test_an_import_says_what_was_not_used_and_why(lani, printed):
     text = printed("pvn corpus import-lani LANI --out lani")
     assert "not used: " in text and "environment 13" in text and "random_config_13.json" in text
     assert "2 segments (2 train), 1 not used" in text
+    assert "people stopped 0.00 m from the path in the median, 90% within 0.00 m" in text and "(--max-offset 5)" in text
     assert {segment.source for segment in read_corpus("lani")} == {"lani"}
     assert "turn left and stop by the lake" in printed("pvn corpus show lani --segment 12-1 --out segment.png")
 
