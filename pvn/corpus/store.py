@@ -97,6 +97,37 @@ def pack_segments(segments: Sequence[Segment], classes: Sequence[str]) -> Column
     return columns
 
 
+_TEXT, _OFFSETS, _FLAGS = (np.uint8, ()), (np.int64, ()), (np.bool_, ())
+_SHAPES: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "field_environment": (np.int64, ()), "field_lake": (np.uint8, (LAKE_CELLS * LAKE_CELLS // 8,)),
+    "landmark_class": (np.uint8, ()), "landmark_place": (np.float64, (4,)), "landmark_offset": _OFFSETS,
+    "segment_environment": (np.int64, ()), "segment_place": (np.int32, ()), "start": (np.float64, (3,)),
+    "path": (np.float64, (2,)), "path_offset": _OFFSETS, "stops": (np.int32, ()), "stops_offset": _OFFSETS,
+    "meant": (np.int32, ()), "meant_offset": _OFFSETS,
+    "is_annotated": _FLAGS, "is_seen": _FLAGS, "is_ambiguous": _FLAGS,
+    **{name: _TEXT for name in ("instruction", "manoeuvres", "phrase", "source", "author")},
+    **{f"{name}_offset": _OFFSETS for name in ("instruction", "manoeuvres", "phrase", "source", "author")},
+}  # fmt: skip
+"""Type and shape, after the first axis, of the columns of a part."""
+
+
+def _check_columns(columns: Columns) -> None:
+    """Refuse columns that cannot be those of a part: types, shapes, lengths and offsets."""
+    for name, column in columns.items():
+        if name not in _SHAPES:
+            continue
+        kind, shape = _SHAPES[name]
+        if column.dtype != kind or column.ndim < 1 or column.shape[1:] != shape:
+            raise ValueError(f"{name}: got {column.dtype} {column.shape}, expected {kind.__name__} (N, ...{shape})")
+        if column.dtype == np.float64 and not np.isfinite(column).all():
+            raise ValueError(f"{name}: got NaN or infinite numbers")
+    for name in (name for name in columns if name.endswith("_offset")):
+        offsets, values = columns[name], name.removesuffix("_offset")
+        length = len(columns["landmark_class" if values == "landmark" else values])
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != length or (np.diff(offsets) < 0).any():
+            raise ValueError(f"{name}: expected numbers that rise from 0 to {length}")
+
+
 def _texts(columns: Columns, name: str) -> list[str]:
     letters, offsets = columns[name].tobytes(), columns[f"{name}_offset"].tolist()
     return [letters[begin:end].decode() for begin, end in itertools.pairwise(offsets)]
@@ -205,9 +236,19 @@ def _landmark_classes(manifest: dict[str, Any]) -> tuple[str, ...]:
     return tuple(manifest.get("landmark_classes", FIRST_LANDMARK_CLASSES))
 
 
-def _read_part(path: Path, classes: Sequence[str], unannotated: Source) -> list[Segment]:
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_part(path: Path, classes: Sequence[str], unannotated: Source, digest: str | None) -> list[Segment]:
+    """The segments of a part; digest: its checksum, None if the manifest has none."""
     try:
-        return unpack_segments(load_file(path), classes, unannotated)
+        if digest is not None and _digest(path) != digest:
+            raise ValueError("it was changed since it was written")
+        columns = load_file(path)
+        _check_columns(columns)
+        return unpack_segments(columns, classes, unannotated)
     except _UnknownClassError as unknown:
         raise ValueError(
             f"{path}: got the landmark class {str(unknown)!r}, expected one that pvn has (`pvn show catalogue`); read "
@@ -215,7 +256,7 @@ def _read_part(path: Path, classes: Sequence[str], unannotated: Source) -> list[
         ) from None
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}, which {MANIFEST} lists; make the corpus again") from None
-    except (SafetensorError, KeyError, ValueError, IndexError) as error:
+    except (SafetensorError, KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: not a part of a corpus ({error}); make the corpus again") from None
 
 
@@ -223,9 +264,11 @@ def _write_part(
     folder: Path, split: Split, segments: Sequence[Segment], number: int, classes: Sequence[str]
 ) -> dict[str, Any]:
     name = f"{split}-{number:05d}.safetensors"
+    content = save(pack_segments(segments, classes))
     with replacing(folder / name) as partial:
-        partial.write_bytes(save(pack_segments(segments, classes)))
-    return {"file": name, "split": split, "segments": len(segments)}
+        partial.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    return {"file": name, "split": split, "segments": len(segments), "sha256": digest}
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
@@ -298,7 +341,7 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     found: dict[Split, tuple[Segment, ...]] = {}
     for part in manifest["parts"]:
         if part["split"] in splits:
-            segments = _read_part(folder / part["file"], classes, unannotated)
+            segments = _read_part(folder / part["file"], classes, unannotated, part.get("sha256"))
             found[part["split"]] = (*found.get(part["split"], ()), *segments)
     return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})
 
@@ -314,6 +357,8 @@ def identity(folder: Path | str) -> str:
     if _landmark_classes(manifest) == FIRST_LANDMARK_CLASSES:
         # So that a corpus made again has the fingerprint it had before manifests named the classes.
         manifest.pop("landmark_classes", None)
+    # So that a corpus made again has the fingerprint it had before manifests had checksums.
+    manifest["parts"] = [{key: value for key, value in part.items() if key != "sha256"} for part in manifest["parts"]]
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

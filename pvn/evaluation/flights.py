@@ -26,6 +26,9 @@ have already stopped; on a CPU, batching does not make up for that."""
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
+MAX_POSE = 1e4
+"""Poses in a file of flights beyond this, metres or radians, are mistakes: no flight is that long."""
+
 
 @dataclass(frozen=True)
 class Flights:
@@ -117,6 +120,39 @@ def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str, *, in_pa
     return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
 
 
+def _content_digest(flights: Flights, found: Tensor) -> Tensor:
+    """(32,) uint8: a checksum of flights and their fingerprint."""
+    digest = hashlib.sha256(found.numpy().tobytes())
+    for name, value in vars(flights).items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode() + value.contiguous().numpy().tobytes())
+    return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
+
+
+def _check(flights: Flights) -> None:
+    """Refuse flights that cannot have been flown: types, shapes, numbers of steps, and poses far beyond any flight."""
+    num_poses, num_flights = len(flights.pose_world), len(flights.num_steps)
+    for name, kind, shape in (
+        ("pose_world", torch.float32, (num_poses, 6)),
+        ("action", torch.float32, (num_poses - num_flights, 3)),
+        ("num_steps", torch.int64, (num_flights,)),
+        ("has_stopped", torch.bool, (num_flights,)),
+    ):
+        value = getattr(flights, name)
+        if value.dtype != kind or tuple(value.shape) != shape:
+            raise ValueError(f"{name}: got {value.dtype} {tuple(value.shape)}, expected {kind} {shape}")
+    if num_flights and (int(flights.num_steps.min()) < 0 or int(flights.num_steps.max()) >= num_poses):
+        raise ValueError("num_steps: got numbers below 0, or more steps than there are poses")
+    if int((flights.num_steps + 1).sum()) != num_poses:
+        raise ValueError(f"num_steps: do not add up to {num_poses} poses, one more than steps in each flight")
+    if not bool((flights.pose_world.abs() <= MAX_POSE).all() and flights.action.isfinite().all()):
+        raise ValueError(f"pose_world, action: got NaN, or poses over {MAX_POSE:g} m or rad")
+
+
+def write_flights(path: Path, flights: Flights, found: Tensor) -> None:
+    """Write flights and their fingerprint, with a checksum."""
+    write_tensors(path, {**vars(flights), "fingerprint": found, "digest": _content_digest(flights, found)})
+
+
 def read_flights(path: Path) -> tuple[Flights, Tensor]:
     """The flights in a file, and their fingerprint."""
     tensors = read_tensors(path)
@@ -124,7 +160,15 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
     missing = [name for name in (*names, "fingerprint") if name not in tensors]
     if missing:
         raise ValueError(f"{path}: has no {missing[0]}, expected a file of flights; delete it and fly again")
-    return Flights(*(tensors[name] for name in names)), tensors["fingerprint"]
+    flights, found = Flights(*(tensors[name] for name in names)), tensors["fingerprint"]
+    try:
+        _check(flights)
+        # Files of earlier versions have no digest.
+        if "digest" in tensors and not torch.equal(tensors["digest"], _content_digest(flights, found)):
+            raise ValueError("it was changed since it was written")
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path}: not a file of flights ({error}); delete it and fly again") from None
+    return flights, found
 
 
 def fly_split(
@@ -151,6 +195,10 @@ def fly_split(
                 f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
                 "fly again"
             )
+        if len(flown) not in ends:
+            raise ValueError(
+                f"{path}: got {len(flown)} flights, expected whole paragraphs of {len(segments)}; delete it"
+            )
         parts = [flown]
     done = ends.index(sum(map(len, parts)))
     watch(ends[done])
@@ -167,6 +215,6 @@ def fly_split(
             watch(ends[end])
         together = joined(parts)
         if path is not None:
-            write_tensors(path, {**vars(together), "fingerprint": expected})
+            write_flights(path, together, expected)
         parts, done = [together], until
     return parts[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.learning.agent import load_agent, shipped_weights
+from pvn.learning.agent import DESCRIPTION_DIGEST, load_agent, shipped_weights
 from pvn.learning.checkpoint import read_json
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
 from pvn.model.agent import Agent
@@ -92,6 +92,7 @@ def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, s
     description = read_json(path.with_suffix(".json"))
     # Without the origin: the same weights make the same flights, however they were trained or copied.
     origin = description.pop("origin", None) or {}
+    description.pop(DESCRIPTION_DIGEST, None)
     fingerprint = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
     pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), fingerprint)
     trained = origin.get("recipe", {}).get("stage2", {})

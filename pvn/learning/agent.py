@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,19 @@ from pvn.world.landmarks import LANDMARK_NAMES
 VERSION = 1
 
 
+DESCRIPTION_DIGEST = "description_sha256"
+"""Key of the checksum of everything else in an agent's JSON file."""
+
+
 def _digest(weights: bytes) -> str:
     """A checksum that detects weights that were truncated or changed, or that belong to another JSON file."""
     return hashlib.sha256(weights).hexdigest()
+
+
+def _description_digest(content: Mapping[str, Any]) -> str:
+    """A checksum that detects a description that was changed, however it is indented."""
+    described = {key: value for key, value in content.items() if key != DESCRIPTION_DIGEST}
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
@@ -51,8 +63,10 @@ def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
         "origin": origin,
         "vocabulary": agent.vocabulary.to_json(),
     }
+    # As it is read back, where pairs are lists.
+    content = json.loads(json.dumps(content))
     # The weights last: where they are, the agent is complete.
-    write_json(path.with_suffix(".json"), content)
+    write_json(path.with_suffix(".json"), {**content, DESCRIPTION_DIGEST: _description_digest(content)})
     write_bytes(path, weights)
 
 
@@ -79,6 +93,17 @@ def _find(agent: Path | str) -> Path:
     return Path(agent)
 
 
+def _check_sizes(described: LearnedAgent, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse weights of other sizes than a description says."""
+    for part, network in described.networks.items():
+        for name, value in network.state_dict().items():
+            found = tensors.get(f"{part}.{name}")
+            if found is not None and found.shape != value.shape:
+                raise ValueError(
+                    f"{part}.{name}: got {tuple(found.shape)} in the weights, {tuple(value.shape)} in the JSON"
+                )
+
+
 def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
     """The agent in a file (.safetensors), or the package's of that name: "pvn-plus", "pvn", "gsmn", "chaplot"."""
     from pvn.simulator.simulator import checked_device
@@ -94,18 +119,25 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
             f"{path}: not the weights that {described.name} was written for, or changed since; copy both files again, "
             "or train again"
         )
+    described_digest = _description_digest(content)
+    if content.get(DESCRIPTION_DIGEST, described_digest) != described_digest:  # earlier agents have none
+        raise ValueError(f"{described}: changed since it was written; copy both files again, or train again")
     system = content.get("system", "pvn")  # the first agents do not name it
-    agent_class = SYSTEMS[system].agent_class if system in SYSTEMS else None
+    agent_class = SYSTEMS[system].agent_class if isinstance(system, str) and system in SYSTEMS else None
     if agent_class is None:
         raise ValueError(
             f"{described}: got system {system!r}, expected one of {', '.join(TRAINED)}; load it with the "
             "version of pvn that wrote it"
         )
     try:
-        loaded = agent_class().rebuild(content, Vocabulary.from_json(content["vocabulary"]))
-    except (KeyError, TypeError, AttributeError) as error:
+        vocabulary = Vocabulary.from_json(content["vocabulary"])
+        with torch.device("meta"):  # without memory, of which a wrong size could ask for terabytes
+            _check_sizes(agent_class().rebuild(content, vocabulary), tensors)
+        loaded = agent_class().rebuild(content, vocabulary)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise ValueError(
-            f"{described}: not the description of an agent ({error}); copy both files again, or train again"
+            f"{described}: not the description of the agent in {path.name} ({error}); copy both files again, or train "
+            "again"
         ) from None
     for part, network in loaded.networks.items():
         own = {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}

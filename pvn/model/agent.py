@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, get_args, get_type_hints
 
 from torch import Tensor, nn
 
@@ -60,10 +60,26 @@ class Agent(Policy, Protocol):
 Config = TypeVar("Config")
 
 
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value of JSON is of an annotated type; whole numbers count as float, true and false as neither."""
+    options = get_args(hint) or (hint,)
+    if type(value) is int:
+        return int in options or float in options
+    return type(value) in options
+
+
 def config_from_json(kind: type[Config], content: Mapping[str, Any]) -> Config:
     """A configuration from the JSON of its fields, grid and camera included."""
-    nested = {"grid": MapGrid, "camera": Camera}
-    return kind(**{name: nested[name](**value) if name in nested else value for name, value in content.items()})
+    hints, nested = get_type_hints(kind), {"grid": MapGrid, "camera": Camera}
+    values = {
+        name: config_from_json(nested[name], value) if name in nested else value for name, value in content.items()
+    }
+    for name, value in values.items():
+        if name in hints and not _fits(value, hints[name]):
+            raise TypeError(
+                f"{name}: got {str(value)[:60]!r}, expected {getattr(hints[name], '__name__', hints[name])}"
+            )
+    return kind(**values)
 
 
 class LearnedAgent(Agent, Protocol):

@@ -174,11 +174,58 @@ def test_any_segments_survive_the_columns(tmp_path_factory, are_same, some):
     assert are_same(corpus, read_corpus(folder))
 
 
+# Parts that were changed.
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.7, 0.999])
+def test_one_bit_changed_anywhere_in_a_part_is_noticed(meadow, tmp_path, share):
+    write_corpus(meadow, tmp_path / "corpus")
+    part = tmp_path / "corpus" / "dev-00000.safetensors"
+    content = bytearray(part.read_bytes())
+    content[int(share * len(content))] ^= 1
+    part.write_bytes(content)
+    with pytest.raises(ValueError, match=r"dev-00000.safetensors: not a part of a corpus \(it was changed since"):
+        read_corpus(tmp_path / "corpus")
+    assert len(read_corpus(tmp_path / "corpus", ("train",))["train"]) == len(meadow["train"]), "others are not read"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("start", lambda value: value.astype(np.float32), "start: got float32 .*, expected float64"),
+        ("start", lambda value: value[:, :2], "start: got float64"),
+        ("path", lambda value: value + np.nan, "path: got NaN or infinite numbers"),
+        ("path_offset", lambda value: value[::-1].copy(), "path_offset: expected numbers that rise from 0 to"),
+        ("instruction_offset", lambda value: value + 1, "instruction_offset: expected numbers that rise"),
+        ("landmark_offset", lambda value: value[:0], "landmark_offset: expected numbers"),
+        ("is_seen", lambda value: value.astype(np.int64), "is_seen: got int64"),
+        ("field_lake", lambda value: value[:, :7].copy(), "field_lake: got uint8"),
+    ],
+)
+def test_columns_that_cannot_be_a_parts_are_refused_also_without_checksums(meadow, tmp_path, name, change, message):
+    write_corpus(meadow, tmp_path / "corpus")
+    without_checksums(tmp_path / "corpus")
+    part = tmp_path / "corpus" / "dev-00000.safetensors"
+    columns = load_file(part)
+    save_file(columns | {name: change(columns[name])}, part)
+    with pytest.raises(ValueError, match=rf"dev-00000.safetensors: not a part of a corpus \({message}"):
+        read_corpus(tmp_path / "corpus")
+
+
 # Source and author are columns that earlier corpora lack.
+
+
+def without_checksums(folder):
+    """The corpus as it was written before manifests had checksums."""
+    manifest = json.loads((folder / "corpus.json").read_text())
+    for part in manifest["parts"]:
+        del part["sha256"]
+    (folder / "corpus.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def without_sources(folder):
     """The corpus as it was written before segments had sources and authors."""
+    without_checksums(folder)
     for path in folder.glob("*.safetensors"):
         columns = {
             name: column for name, column in load_file(path).items() if not name.startswith(("source", "author"))
@@ -261,6 +308,7 @@ def test_the_identity_of_a_corpus_does_not_depend_on_whether_its_manifest_names_
     folder = tmp_path / "corpus"
     write_corpus(Corpus("meadow", {"dev": meadow["dev"]}), folder, {"seed": 0})
     named = identity(folder)
+    without_checksums(folder)
     without_class_names(folder)
     manifest = (folder / "corpus.json").read_text()
     before = hashlib.sha256(json.dumps(json.loads(manifest), sort_keys=True).encode()).hexdigest()

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pvn.evaluation.flights import fingerprint, fly_split, read_flights
+from pvn.evaluation.flights import Flights, fingerprint, fly_split, read_flights, write_flights
 from pvn.evaluation.pilots import load_pilot
-from pvn.learning.checkpoint import write_tensors
+from pvn.learning.checkpoint import read_tensors, write_tensors
 
 
 @pytest.mark.long
@@ -57,3 +57,45 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     write_tensors(tmp_path / "other.safetensors", {"pose_world": torch.zeros(3, 6)})
     with pytest.raises(ValueError, match="has no action, expected a file of flights; delete it and fly again"):
         read_flights(tmp_path / "other.safetensors")
+
+
+@pytest.fixture
+def flown(tmp_path):
+    """A file of two flights, of one step and of two."""
+    path = tmp_path / "flights.safetensors"
+    flights = Flights(torch.zeros(5, 6), torch.zeros(3, 3), torch.tensor([1, 2]), torch.tensor([True, False]))
+    write_flights(path, flights, torch.zeros(32, dtype=torch.uint8))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("num_steps", lambda value: value + torch.tensor([1, 0]), "num_steps: do not add up to 5 poses"),
+        ("num_steps", lambda value: torch.tensor([-2, 5]), "num_steps: got numbers below 0, or more steps"),
+        ("num_steps", lambda value: value.float(), r"num_steps: got torch.float32 \(2,\), expected torch.int64"),
+        ("pose_world", lambda value: value + 1e12, "pose_world, action: .* poses over 10000 m or rad"),
+        ("pose_world", lambda value: value / 0, "pose_world, action: got NaN, or poses over"),
+        ("pose_world", lambda value: value[:, :2].contiguous(), r"pose_world: got torch.float32 \(5, 2\)"),
+        ("action", lambda value: value[1:], "action: got"),
+        ("has_stopped", lambda value: value[:1], "has_stopped: got"),
+        ("pose_world", lambda value: value + 1, "it was changed since it was written"),
+        ("has_stopped", lambda value: ~value, "it was changed since it was written"),
+        ("digest", lambda value: value + 1, "it was changed since it was written"),
+    ],
+)
+def test_flights_that_were_changed_are_refused(flown, name, change, message):
+    read_flights(flown)
+    tensors = read_tensors(flown)
+    write_tensors(flown, tensors | {name: change(tensors[name])})
+    with pytest.raises(
+        ValueError, match=rf"flights.safetensors: not a file of flights \({message}.*delete it and fly again"
+    ):
+        read_flights(flown)
+
+
+def test_flights_of_earlier_versions_have_no_checksum(flown):
+    tensors = read_tensors(flown)
+    del tensors["digest"]
+    write_tensors(flown, tensors)
+    assert len(read_flights(flown)[0]) == 2

@@ -105,7 +105,7 @@ def test_agents_that_do_not_name_their_system_are_pvn(fresh_agent, tmp_path):
     path = tmp_path / "agent.safetensors"
     save_agent(fresh_agent("pvn"), path, {})
     content = json.loads((tmp_path / "agent.json").read_text())
-    del content["system"]
+    del content["system"], content["description_sha256"]
     (tmp_path / "agent.json").write_text(json.dumps(content))
     assert isinstance(load_agent(path), PVN)
 
@@ -139,18 +139,34 @@ def test_broken_agents_say_what_is_wrong(system, part, fresh_agent, tmp_path):
         load_agent(path)
     save_agent(fresh_agent(system), path, {})
     content = json.loads(described.read_text())
+    described.write_text(json.dumps(content | {"plan_every": 7}))
+    with pytest.raises(ValueError, match=r"agent\.json: changed since it was written; copy both files again"):
+        load_agent(path)
+    described.write_text(json.dumps(content, indent=4))
+    load_agent(path)
+    del content["description_sha256"]  # as in agents that were written before there was one
     for change, message in (
         ({"version": 7}, "got version 7, expected 1"),
         ({"system": "eagle"}, "got system 'eagle', expected one of chaplot, gsmn, pvn"),
+        ({"system": ["pvn"]}, r"got system \['pvn'\], expected one of"),
         ({"system": "oracle"}, "got system 'oracle', expected one of"),
-        ({part: content[part] | {"num_words": 5}}, "does not fit the model"),
-        ({part: {}}, "not the description of an agent"),
+        (
+            {part: content[part] | {"num_words": 5}},
+            r"agent\.json: .*got \(\d+, \d+\) in the weights, \(5, \d+\) in the JSON",
+        ),
+        ({part: content[part] | {"num_words": 2**40}}, r"agent\.json: .* in the weights, \(1099511627776, \d+\)"),
+        ({part: content[part] | {"num_words": "5"}}, r"agent\.json: .*num_words: got '5', expected int"),
+        ({part: content[part] | {"num_words": True}}, r"agent\.json: .*num_words: got 'True', expected int"),
+        ({part: content[part] | {"camera": 3}}, r"agent\.json: "),
+        ({part: content[part] | {"wings": 2}}, r"agent\.json: .*wings"),
+        ({part: {}}, "not the description of the agent"),
+        ({"vocabulary": 7}, r"agent\.json: not the description"),
     ):
         described.write_text(json.dumps(content | change))
         with pytest.raises(ValueError, match=message):
             load_agent(path)
     described.write_text(json.dumps({"version": 1}))
-    with pytest.raises(ValueError, match="not the description of an agent"):
+    with pytest.raises(ValueError, match="not the description of the agent"):
         load_agent(path)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(ValueError, match="corrupt"):
