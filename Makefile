@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs_ready
 
-.PHONY: fly test quick setup check docs lock
+.PHONY: fly test quick fuzz setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly
@@ -20,6 +20,12 @@ test: setup check
 # The first tier, to run while working: everything but the tests that take half a second or more each.
 quick: setup
 	$(PYTEST) -m 'not slow and not long'
+
+# Every reader with files changed at random: SECONDS in all, the same ones for the same SEED.
+SECONDS := 60
+SEED := 0
+fuzz: setup
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS) --seed $(SEED)
 
 setup: $(READY)
 

@@ -228,6 +228,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path}: landmark_classes: got {str(classes)[:60]}, expected a list of names; make the corpus again"
         )
+    digest = _manifest_digest(manifest)
+    if manifest.get("sha256", digest) != digest:  # earlier corpora have none
+        raise ValueError(f"{path}: changed since it was written; make the corpus again, or copy it again")
     return manifest
 
 
@@ -271,7 +274,13 @@ def _write_part(
     return {"file": name, "split": split, "segments": len(segments), "sha256": digest}
 
 
+def _manifest_digest(manifest: dict[str, Any]) -> str:
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    manifest = {**manifest, "sha256": _manifest_digest(manifest)}
     with replacing(folder / MANIFEST) as partial:
         partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
@@ -358,6 +367,7 @@ def identity(folder: Path | str) -> str:
         # So that a corpus made again has the fingerprint it had before manifests named the classes.
         manifest.pop("landmark_classes", None)
     # So that a corpus made again has the fingerprint it had before manifests had checksums.
+    manifest.pop("sha256", None)
     manifest["parts"] = [{key: value for key, value in part.items() if key != "sha256"} for part in manifest["parts"]]
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 

@@ -28,6 +28,8 @@ from pvn.world.landmarks import LANDMARK_NAMES
 VERSION = 1
 
 
+LARGEST_SETTING = 4096
+"""Settings that are not sizes of the weights, such as the camera's pixels, may have at least this value."""
 DESCRIPTION_DIGEST = "description_sha256"
 """Key of the checksum of everything else in an agent's JSON file."""
 
@@ -93,15 +95,16 @@ def _find(agent: Path | str) -> Path:
     return Path(agent)
 
 
-def _check_sizes(described: LearnedAgent, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Refuse weights of other sizes than a description says."""
-    for part, network in described.networks.items():
-        for name, value in network.state_dict().items():
-            found = tensors.get(f"{part}.{name}")
-            if found is not None and found.shape != value.shape:
-                raise ValueError(
-                    f"{part}.{name}: got {tuple(found.shape)} in the weights, {tuple(value.shape)} in the JSON"
-                )
+def _check_sizes(described: object, largest: int, name: str = "") -> None:
+    """Refuse whole numbers in a description that are larger than any size in the weights: a network of such a size
+    could ask for terabytes before it is found not to fit them.
+    """
+    if isinstance(described, Mapping):
+        for key, value in described.items():
+            if key not in ("vocabulary", "origin"):
+                _check_sizes(value, largest, key)
+    elif isinstance(described, int) and abs(described) > largest:
+        raise ValueError(f"{name}: got {described}, expected a size that the weights have, at most {largest}")
 
 
 def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
@@ -130,10 +133,8 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
             "version of pvn that wrote it"
         )
     try:
-        vocabulary = Vocabulary.from_json(content["vocabulary"])
-        with torch.device("meta"):  # without memory, of which a wrong size could ask for terabytes
-            _check_sizes(agent_class().rebuild(content, vocabulary), tensors)
-        loaded = agent_class().rebuild(content, vocabulary)
+        _check_sizes(content, max(LARGEST_SETTING, *(max(value.shape, default=0) for value in tensors.values())))
+        loaded = agent_class().rebuild(content, Vocabulary.from_json(content["vocabulary"]))
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise ValueError(
             f"{described}: not the description of the agent in {path.name} ({error}); copy both files again, or train "

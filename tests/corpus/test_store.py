@@ -189,6 +189,14 @@ def test_one_bit_changed_anywhere_in_a_part_is_noticed(meadow, tmp_path, share):
     assert len(read_corpus(tmp_path / "corpus", ("train",))["train"]) == len(meadow["train"]), "others are not read"
 
 
+def test_a_changed_manifest_is_noticed(meadow, tmp_path):
+    write_corpus(meadow, tmp_path / "corpus")
+    manifest = tmp_path / "corpus" / "corpus.json"
+    manifest.write_text(manifest.read_text().replace("Barrel2", "Barrel3"))
+    with pytest.raises(ValueError, match=r"corpus.json: changed since it was written"):
+        read_corpus(tmp_path / "corpus")
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -218,6 +226,7 @@ def test_columns_that_cannot_be_a_parts_are_refused_also_without_checksums(meado
 def without_checksums(folder):
     """The corpus as it was written before manifests had checksums."""
     manifest = json.loads((folder / "corpus.json").read_text())
+    del manifest["sha256"]
     for part in manifest["parts"]:
         del part["sha256"]
     (folder / "corpus.json").write_text(json.dumps(manifest, indent=1) + "\n")
@@ -257,6 +266,7 @@ def without_class_names(folder):
     """The corpus as it was written before manifests named the classes."""
     manifest = json.loads((folder / "corpus.json").read_text())
     del manifest["landmark_classes"]
+    manifest.pop("sha256", None)
     (folder / "corpus.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 

@@ -1,0 +1,428 @@
+#!/usr/bin/env python
+"""Every reader, given files that were changed at random: `make fuzz`, or
+
+    python tests/fuzz.py --seconds 60 --seed 0 --reader corpus agent
+
+What a reader does with a changed file is counted as one of these:
+
+clean    an error (ValueError or OSError) that names the file
+same     it reads what the file said before
+changed  it reads something else: valid, so nobody can tell
+other    another error, or one that does not name the file
+hang     it takes over ten seconds
+
+Files with checksums are also read without them, as earlier versions wrote them. Changes are drawn by Hypothesis, the
+same ones for the same seed: bytes flipped, cut out, repeated or put in, and values of JSON replaced by others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import torch
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+
+from pvn.corpus.lani_import import import_lani
+from pvn.corpus.meadow.banks import bundled_banks, read_bank
+from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.natural.own import read_instructions
+from pvn.corpus.segments import Corpus
+from pvn.corpus.store import pack_segments, read_corpus, write_corpus
+from pvn.corpus.vocabulary import Vocabulary
+from pvn.evaluation.flights import Flights, read_flights, write_flights
+from pvn.geometry import Camera, MapGrid
+from pvn.learning.agent import load_agent, save_agent
+from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.model.execution import ExecutionConfig, ExecutionModel
+from pvn.model.pvn import PVN
+from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.lani import read_layout, read_route, write_layout, write_route
+
+SECONDS_TO_HANG = 10
+MORE_MEMORY = 2 << 30
+"""Bytes that readers may take beyond what the process has when they begin; asking for more is an error ("other")."""
+KINDS = ("clean", "same", "changed", "other", "hang")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Something that reads files: how such files are written, and what reading gives, as bytes that can be compared."""
+
+    write: Callable[[Path], list[Path]]
+    """Writes valid files into a folder; returns those that are then changed, one at a time."""
+    read: Callable[[Path], bytes]
+    """Reads the folder."""
+
+
+@dataclass
+class Count:
+    """What came of the inputs of one reader."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """The first input of each kind that should not be, described."""
+    peak_mb: float = 0.0
+    """Most memory that the process has had by then."""
+
+
+# Valid files.
+
+
+def _meadow() -> Corpus:
+    return make_meadow(bundled_banks(), size=40, seed=3, num_processes=1)
+
+
+def _segments_as_bytes(corpus: Corpus) -> bytes:
+    parts = {
+        f"{split}.{name}": column
+        for split, segments in corpus.splits.items()
+        for name, column in pack_segments(segments, LANDMARK_NAMES).items()
+    }
+    return b"".join(name.encode() + column.tobytes() for name, column in sorted(parts.items()))
+
+
+def _write_corpus(folder: Path) -> list[Path]:
+    corpus = _meadow()
+    write_corpus(Corpus("meadow", {"dev": corpus["dev"][:3]}), folder / "corpus")
+    return sorted((folder / "corpus").iterdir())
+
+
+def _write_old_corpus(folder: Path) -> list[Path]:
+    paths = _write_corpus(folder)
+    manifest = folder / "corpus" / "corpus.json"
+    content = json.loads(manifest.read_text())
+    del content["sha256"]
+    for part in content["parts"]:
+        del part["sha256"]
+    manifest.write_text(json.dumps(content))
+    return paths
+
+
+def _write_agent(folder: Path) -> list[Path]:
+    vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in _meadow()["train"])
+    grid, camera = MapGrid(size=32, cell=50 / 16), Camera(width=32, height=18)
+    torch.manual_seed(0)
+    visitation = VisitationModel(VisitationConfig(num_words=len(vocabulary), camera=camera, grid=grid))
+    agent = PVN(visitation, ExecutionModel(ExecutionConfig(grid=grid)), vocabulary, plan_every=4)
+    save_agent(agent, folder / "agent.safetensors", {"made": "to be changed"})
+    return [folder / "agent.json", folder / "agent.safetensors"]
+
+
+def _write_old_agent(folder: Path) -> list[Path]:
+    _write_agent(folder)
+    content = json.loads((folder / "agent.json").read_text())
+    del content["description_sha256"], content["sha256"]
+    (folder / "agent.json").write_text(json.dumps(content))
+    return [folder / "agent.json"]
+
+
+def _read_agent(folder: Path) -> bytes:
+    agent = load_agent(folder / "agent.safetensors")
+    weights = b"".join(
+        value.numpy().tobytes()
+        for network in agent.networks.values()
+        for name, value in network.state_dict().items()
+        if not name.startswith("heads.")
+    )
+    return json.dumps([agent.describe(), agent.vocabulary.to_json()], default=str).encode() + weights
+
+
+def _write_flights(folder: Path) -> list[Path]:
+    poses = torch.linspace(0, 40, 60).view(10, 6)
+    flights = Flights(poses, torch.ones(7, 3), torch.tensor([1, 2, 4]), torch.tensor([True, False, True]))
+    write_flights(folder / "flights.safetensors", flights, torch.arange(32, dtype=torch.uint8))
+    return [folder / "flights.safetensors"]
+
+
+def _write_old_flights(folder: Path) -> list[Path]:
+    (path,) = _write_flights(folder)
+    write_tensors(path, {name: value for name, value in read_tensors(path).items() if name != "digest"})
+    return [path]
+
+
+def _read_flights(folder: Path) -> bytes:
+    flights, fingerprint = read_flights(folder / "flights.safetensors")
+    paths = b"".join(path.tobytes() for path in flights.paths())
+    return paths + flights.action.numpy().tobytes() + fingerprint.numpy().tobytes()
+
+
+def _write_environment(folder: Path) -> list[Path]:
+    segment = _meadow()["train"][0]
+    write_layout(segment.task.layout, folder / "random_config_1.json")
+    write_route(segment.demonstration.path, folder / "random_curve_1.json")
+    return [folder / "random_config_1.json", folder / "random_curve_1.json"]
+
+
+def _read_environment(folder: Path) -> bytes:
+    layout, route = read_layout(folder / "random_config_1.json"), read_route(folder / "random_curve_1.json")
+    return repr(layout.landmarks).encode() + layout.lake.tobytes() + route.tobytes()
+
+
+def _write_bank(folder: Path) -> list[Path]:
+    content = {
+        "author": "me",
+        "phrases": [
+            {"do": ["pass A left", "goto B"], "say": "go by {A} on your left, then to {B}"},
+            {"do": ["fence COLOR"], "say": "stop at {F}"},
+        ],
+        "references": {"Barrel": ["rusty barrel", "old drum"]},
+        "fence": ["{COLOR} fence"],
+        "lake": ["lake", "pond"],
+    }
+    (folder / "mine.json").write_text(json.dumps(content))
+    return [folder / "mine.json"]
+
+
+def _write_own(name: str, text: Callable[[Corpus], str]) -> Callable[[Path], list[Path]]:
+    def write(folder: Path) -> list[Path]:
+        (folder / name).write_text(text(_meadow()))
+        return [folder / name]
+
+    return write
+
+
+def _read_own(name: str) -> Callable[[Path], bytes]:
+    corpus = _meadow()
+    return lambda folder: _segments_as_bytes(read_instructions(folder / name, corpus))
+
+
+def _retold(corpus: Corpus) -> str:
+    return json.dumps({segment.id: "fly to the well, quickly" for segment in corpus["train"][:3]})
+
+
+def _flown(corpus: Corpus) -> str:
+    return "field,start,path,text\n7,10 10 0,10 10; 20 10; 20 20,go on and turn left\n7,5 5 90,5 5; 5 20,straight on\n"
+
+
+def _write_lani(folder: Path) -> list[Path]:
+    segment = _meadow()["train"][0]
+    path = segment.demonstration.path
+    begin, end = (225 + path[index] for index in (0, -1))
+    record = {
+        "id": "12", "valid": True, "instructions": ["go there ."], "moves": ["FF"], "start_rot": [90.0],
+        "start_x": [begin[0]], "start_z": [begin[1]], "end_x": [end[0]], "end_z": [end[1]],
+    }  # fmt: skip
+    for part in ("configs", "paths"):
+        (folder / "configs" / part).mkdir(parents=True)
+    write_layout(segment.task.layout, folder / "configs" / "configs" / "random_config_12.json")
+    write_route(path, folder / "configs" / "paths" / "random_curve_12.json")
+    annotations = folder / "configs" / "train_annotations_6000.json"
+    annotations.write_text(json.dumps([record]))
+    return [annotations]
+
+
+READERS: dict[str, Callable[[], Reader]] = {
+    "corpus": lambda: Reader(_write_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))),
+    "corpus of 0.1": lambda: Reader(
+        _write_old_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))
+    ),
+    "agent": lambda: Reader(_write_agent, _read_agent),
+    "agent of 0.1": lambda: Reader(_write_old_agent, _read_agent),
+    "flights": lambda: Reader(_write_flights, _read_flights),
+    "flights of 0.1": lambda: Reader(_write_old_flights, _read_flights),
+    "environment": lambda: Reader(_write_environment, _read_environment),
+    "bank": lambda: Reader(_write_bank, lambda folder: repr(read_bank(folder / "mine.json")).encode()),
+    "own words": lambda: Reader(_write_own("own.json", _retold), _read_own("own.json")),
+    "own flights": lambda: Reader(_write_own("own.csv", _flown), _read_own("own.csv")),
+    "lani": lambda: Reader(_write_lani, lambda folder: _segments_as_bytes(import_lani(folder).corpus)),
+}
+
+
+# Changes.
+
+ODD_VALUES: list[Any] = [
+    None, True, False, 0, -1, 1.5, math.nan, math.inf, 2**31, 2**63, 10**30, 1e308, "", "a", "\x00", "\ud800", "5", [], {},
+    [None], {"a": 1}, ["a"] * 50, [[[[]]]],
+]  # fmt: skip
+
+
+@st.composite
+def changed_bytes(draw: st.DrawFn, content: bytes) -> bytes:
+    """A file's content with one to three changes of its bytes."""
+    changed = bytearray(content)
+    for _ in range(draw(st.integers(1, 3))):
+        begin = draw(st.integers(0, max(len(changed) - 1, 0)))
+        length = draw(st.integers(1, 16))
+        match draw(st.sampled_from(("flip", "cut", "end", "repeat", "insert", "overwrite"))):
+            case "flip" if changed:
+                changed[begin] ^= 1 << draw(st.integers(0, 7))
+            case "cut":
+                del changed[begin : begin + length]
+            case "end":
+                del changed[begin:]
+            case "repeat":
+                changed[begin:begin] = changed[begin : begin + length]
+            case "insert":
+                changed[begin:begin] = draw(st.binary(min_size=1, max_size=16))
+            case "overwrite":
+                changed[begin : begin + length] = draw(st.binary(min_size=length, max_size=length))
+    return bytes(changed)
+
+
+def _places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value in JSON content."""
+    yield path
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in items:
+        yield from _places(value, (*path, key))
+
+
+@st.composite
+def changed_json(draw: st.DrawFn, content: bytes) -> bytes:
+    """JSON with one value replaced or left out, or one key more."""
+    whole: Any = [json.loads(content)]
+    *path, last = draw(st.sampled_from([place for place in _places(whole) if place]))
+    parent = whole
+    for key in path:
+        parent = parent[key]
+    match draw(st.sampled_from(("replace", "leave out", "add", "change"))):
+        case "leave out" if path:
+            del parent[last]
+        case "add" if isinstance(parent[last], dict):
+            parent[last][draw(st.sampled_from(("", "new", "id")))] = draw(st.sampled_from(ODD_VALUES))
+        case "add" if isinstance(parent[last], list):
+            parent[last].append(draw(st.sampled_from(ODD_VALUES)))
+        case "change" if type(parent[last]) in (int, float):
+            parent[last] *= draw(st.sampled_from((-1, 0, 2, 1.0001, 1e6)))
+        case _:
+            parent[last] = draw(st.sampled_from(ODD_VALUES))
+    return json.dumps(whole[0] if whole else None).encode()
+
+
+def changes_of(path: Path) -> st.SearchStrategy[bytes]:
+    """Changed contents of a file."""
+    content = path.read_bytes()
+    return changed_bytes(content) | changed_json(content) if path.suffix == ".json" else changed_bytes(content)
+
+
+# Reading them.
+
+
+class _HangError(BaseException):
+    """Reading took too long; not an Exception, so that no reader catches it."""
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise _HangError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_HANG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _memory_limit() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else None
+    if pages is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MORE_MEMORY, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def outcome(reader: Reader, folder: Path, names: list[str], expected: bytes) -> tuple[str, str]:
+    """What a reader does with a folder in which one of the files `names` was changed: the kind, and what it said."""
+    try:
+        with _time_limit():
+            found = reader.read(folder)
+    except (ValueError, OSError) as error:
+        is_named = any(name in str(error) for name in names)
+        return "clean" if is_named else "other", f"{type(error).__name__}: {error}"
+    except _HangError:
+        return "hang", ""
+    except Exception as error:
+        return "other", f"{type(error).__name__}: {error}"
+    return "same" if found == expected else "changed", ""
+
+
+def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds: float = math.inf) -> Count:
+    """Give a reader changed files, up to a number of inputs or seconds."""
+    count, until = Count(), time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        valid = Path(folder) / "valid"
+        valid.mkdir()
+        reader = make_reader()
+        paths = reader.write(valid)
+        expected = reader.read(valid)
+        strategy = st.one_of([changes_of(path).map(lambda content, path=path: (path, content)) for path in paths])
+
+        @hypothesis.seed(seed)
+        @hypothesis.settings(
+            max_examples=num_inputs,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @hypothesis.given(strategy)
+        def try_one(change: tuple[Path, bytes]) -> None:
+            if time.monotonic() > until:
+                return
+            path, content = change
+            original = path.read_bytes()
+            path.write_bytes(content)
+            try:
+                kind, said = outcome(reader, valid, [one.name for one in paths], expected)
+            finally:
+                path.write_bytes(original)
+            count.kinds[kind] += 1
+            if kind in ("other", "hang") and kind not in count.examples:
+                kept = Path(tempfile.gettempdir()) / f"fuzz-{kind}-{path.name}"
+                shutil.copy(path, kept)
+                kept.write_bytes(content)
+                count.examples[kind] = f"{kept}: {said[:300]}"
+
+        with _memory_limit():
+            try_one()
+    count.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
+    return count
+
+
+def main() -> int:
+    """Read the options, try all readers, and print what came of it; 1 if a reader failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reader", nargs="*", choices=READERS, default=list(READERS), help="by default all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")
+    parser.add_argument("--inputs", type=int, default=10_000, help="at most, for each reader")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print("| reader | inputs | " + " | ".join(KINDS) + " | peak MB |")
+    print("| :-- |" + " --: |" * (len(KINDS) + 2))
+    has_failed = False
+    for name in options.reader:
+        count = fuzz(READERS[name], options.seed, options.inputs, options.seconds / len(options.reader))
+        figures = (count.kinds.total(), *(count.kinds[kind] for kind in KINDS), round(count.peak_mb))
+        print(f"| {name} | " + " | ".join(f"{figure:,}" for figure in figures) + " |", flush=True)
+        for kind, example in count.examples.items():
+            has_failed = True
+            print(f"{kind}: {example}", file=sys.stderr)
+    return int(has_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
