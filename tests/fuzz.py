@@ -248,8 +248,8 @@ READERS: dict[str, Callable[[], Reader]] = {
 # Changes.
 
 ODD_VALUES: list[Any] = [
-    None, True, False, 0, -1, 1.5, math.nan, math.inf, 2**31, 2**63, 10**30, 1e308, "", "a", "\x00", "\ud800", "5", [], {},
-    [None], {"a": 1}, ["a"] * 50, [[[[]]]],
+    None, True, False, 0, -1, 1.5, math.nan, math.inf, 2**31, 2**63, 10**30, 1e308, "", "a", "\x00", "\ud800", "5",
+    [], {}, [None], {"a": 1}, ["a"] * 50, [[[[]]]],
 ]  # fmt: skip
 
 
