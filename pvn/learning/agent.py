@@ -115,7 +115,7 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
     described = path.with_suffix(".json")
     content, tensors = read_json(described), read_tensors(path)
     if content.get("version") != VERSION:
-        raise ValueError(f"{described}: got version {content.get('version')!r}, expected {VERSION}; train the agent again")
+        raise ValueError(f"{described}: got version {content.get('version')!r}, expected {VERSION}; train it again")
     digest = _digest(path.read_bytes())
     if content.get("sha256", digest) != digest:  # the first agents have none
         raise ValueError(
