@@ -158,7 +158,9 @@ def main() -> None:
     began = time.perf_counter()
     out, limit = options.out, options.limit
     corpus = make_own_corpus(with_changes(plus(), options.changes), out)
-    print(f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / FOLDER}", flush=True)
+    print(
+        f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / FOLDER}", flush=True
+    )
     natural = natural_corpus(only=("dev",))
     voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))
     phrases = tuple(segment for segment in corpus["dev"] if segment.source == "phrases")
