@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from pvn.world.task import MAX_WORDS
+
 PADDING, UNKNOWN = 0, 1
 NUM_RESERVED = 2
 MIN_COUNT = 10
@@ -214,8 +216,11 @@ class Vocabulary:
         return None if number == UNKNOWN else self.terms[number - NUM_RESERVED]
 
     def encode(self, text: str) -> list[int]:
-        """The ids (N,) of a text's words; a text without words counts as one unknown word."""
-        return [self._id(word) for word in tokenise(text)] or [UNKNOWN]
+        """The ids (N,) of a text's first 100 words (MAX_WORDS); a text without words counts as one unknown word.
+
+        All texts of a batch are padded to the longest, so one of 1,200 words would slow down all the others.
+        """
+        return [self._id(word) for word in tokenise(text)[:MAX_WORDS]] or [UNKNOWN]
 
     def unknown_words(self, text: str) -> list[str]:
         """The unknown words of a text, each once, in order."""

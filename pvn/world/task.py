@@ -15,7 +15,8 @@ SUCCESS_M = 5.0
 HORIZON = 100
 """A flight that has not stopped ends after this many steps (authors' evaluation)."""
 MAX_WORDS = 100
-"""Longest instruction that may be typed, on the command line or in the demo."""
+"""Longest instruction that may be typed, on the command line or in the demo; of longer ones in a corpus, agents read
+this many words."""
 MAX_CHARACTERS = 1000
 """Likewise, counted in characters."""
 

@@ -376,3 +376,9 @@ def test_a_vocabulary_needs_words_and_a_sensible_count():
         Vocabulary.from_texts(["", "?!"])
     with pytest.raises(ValueError, match="min_count: got 0"):
         Vocabulary.from_texts(["the barrel"], min_count=0)
+
+
+def test_no_more_than_a_hundred_words_of_a_text_are_read():
+    vocabulary = knowing({"go": 5, "on": 5})
+    assert len(vocabulary.encode("go on " * 600)) == 100
+    assert vocabulary.encode("go on " * 600) == vocabulary.encode("go on " * 50)
