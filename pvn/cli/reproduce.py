@@ -48,7 +48,7 @@ def _train(verb: Train) -> None:
 def _evaluate(verb: Evaluate) -> None:
     for found in verb.evaluate().evaluated:
         summary, rate = found.summary, found.summary.overall.sr
-        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})")
+        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% {rate.bracket()}")
 
 
 def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:

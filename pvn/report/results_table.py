@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from pvn.evaluation.intervals import Estimate, bootstrap_difference
+from pvn.evaluation.intervals import TOO_FEW, Estimate, bootstrap_difference
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.summary import Group, Summary
 
@@ -23,7 +23,12 @@ TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
 def _with_interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} [dim]({estimate.low:.1f} to {estimate.high:.1f})[/dim]"
+    return f"{estimate.value:.1f} [dim]{estimate.bracket()}[/dim]"
+
+
+def _intervals(estimate: Estimate) -> str:
+    """What a table's title says about the intervals in it."""
+    return TOO_FEW if estimate.interval is None else "95% intervals"
 
 
 def titled_table(title: str, *headings: str) -> Table:
@@ -47,7 +52,10 @@ def _print_paragraphs(console: Console, summaries: Sequence[Summary]) -> None:
     found = summaries[0].paragraphs
     if found is None:
         return
-    title = f"{found.paragraphs:,} paragraphs of {found.instructions:,} instructions, 95% intervals"
+    shown = _intervals(found.sr)
+    title = (
+        f"{found.paragraphs:,} paragraph{'s' * (found.paragraphs != 1)} of {found.instructions:,} instructions, {shown}"
+    )
     table = titled_table(title, "system", *IN_PARAGRAPHS, "SR % one by one")
     for summary in summaries:
         rates = [getattr(summary.paragraphs, name) for name in IN_PARAGRAPHS.values()]
@@ -60,8 +68,9 @@ def print_results(
 ) -> None:
     """All systems with 95% intervals, their differences from the first, and their success rates by group."""
     console = Console()
-    flights = summaries[0].overall.flights
-    table = titled_table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
+    flown, split = summaries[0].overall, summaries[0].split
+    title = f"{flown.flights:,} flights of split {split}, {_intervals(flown.sr)}"
+    table = titled_table(title, "system", *HEADLINES)
     for summary in summaries:
         table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
     console.print(table)
@@ -72,7 +81,7 @@ def print_results(
         more = bootstrap_difference(successes, others_successes, environments) * 100.0
         console.print(
             f"{other.system} compared with {first.system} on the same flights: success {more.value:+.1f} points "
-            f"({more.low:+.1f} to {more.high:+.1f})"
+            f"{more.bracket('+.1f')}"
         )
     table = titled_table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
     for summary in summaries:
