@@ -93,6 +93,8 @@ class Reproduce:
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
+        from pvn.cli.progress import working
+
         self._check()
         for step in self.steps():
             with self.folder.locked(step.name):
@@ -102,7 +104,7 @@ class Reproduce:
                 print(f"{step.name}: starts")
                 with self.folder.timed(step.name, self.device):
                     step.act()
-        with self.folder.locked("report"):
+        with self.folder.locked("report"), working("flying and drawing for the report"):
             self._report()
         print(f"report: {self.out / 'report.md'}")
 
