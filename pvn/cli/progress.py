@@ -73,18 +73,16 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
     For work whose length is unknown. The line is drawn twice a second, which does not get in the way of measurements.
     """
-    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
-    lines = _Lines(console)
+    if not console.is_terminal:
+        lines = _Lines(console)
+        lines.say(f"{what} ...", is_always=True)
+        yield lambda now: lines.say(f"{now} ...", is_always=True)
+        return
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, refresh_per_second=2) as progress:
         task = progress.add_task(what, total=None)
-        lines.say(f"{what} ...", is_always=True)
-
-        def change(now: str) -> None:
-            progress.update(task, description=now, refresh=True)
-            lines.say(f"{now} ...", is_always=True)
-
-        yield change
+        yield lambda now: progress.update(task, description=now, refresh=True)
 
 
 def progress_over(what: str, items: Sequence[Item]) -> Iterator[Item]:
