@@ -60,3 +60,21 @@ def test_work_of_unknown_length_says_what_it_is(shown):
     with working("flying") as say:
         say("drawing")
     assert shown() == ["flying ...", "drawing ..."]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("pvn show field --field 3", ["flying", "drawing"]),
+        ("pvn corpus stats corpus", ["reading"]),
+        ("pvn corpus alignments corpus", ["reading", "counting"]),
+        ("pvn evaluate --agent stop --corpus corpus --limit 2", ["loading", "reading", "stop flies"]),
+        ("pvn fly --field 3 --segment 1 --agent stop", ["loading the agent", "flying", "drawing"]),
+        ("pvn bench oracle --segments 5", ["drawing routes", "flying"]),
+    ],
+)
+def test_what_may_take_seconds_says_what_it_is_doing(command, said, corpus, undrawn, run, shown):
+    run(command)
+    lines = shown()
+    assert all(any(line.startswith(what) for line in lines) for what in said), lines
