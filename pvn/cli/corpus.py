@@ -35,8 +35,8 @@ class CorpusMake:
     only: Split | None = None
     """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
     noise: float = 0.04
-    """Fraction of generated sentences with a slip: a dropped article or a typo. With 0 the authors' own misspellings are
-    corrected too; natural instructions are always as people wrote them."""
+    """Fraction of generated sentences with a slip: a dropped article or a typo. With 0 the authors' own misspellings
+    are corrected too; natural instructions are always as people wrote them."""
     processes: int = 0
     """How many processes; 0 means one per core, and a single one for fewer than 1,000 segments."""
 
