@@ -164,6 +164,13 @@ QUOTES = [
             *rates("gsmn_test", "chaplot_test"),
         ],
     ),
+    Quote(
+        "docs/index.md",
+        "The agent that flies by default reaches #% of the goals of 300 instructions by a person whose words it has "
+        "never read; the paper's agent, #% of # held-out instructions in phrases.",
+        "docs/results.md and docs/results/pvn_test.json",
+        lambda: [natural_row("pvn-plus")[0], *rates("pvn_test"), results("pvn_test").overall.flights],
+    ),
     *(
         Quote(page, sentence, "the counts of `pvn corpus make`", lambda: [full_size() + natural_counts()[0]])
         for page, sentence in (
