@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from pvn.cli.figure import FigureFlights
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.store import read_corpus, write_corpus
 
@@ -54,6 +55,15 @@ def test_random_segments_of_a_corpus_are_the_same_for_the_same_seed(corpus, prin
 def test_more_flights_than_a_tour_has_come_from_the_next_fields(printed):
     text = printed("pvn figure gallery --field 3 --count 7 --agent stop --out stops")
     assert "of 7 reached their goals" in text
+
+
+def test_your_own_words_start_where_the_tour_does_and_not_where_its_longest_segment_does():
+    tour = sample_paragraph(3)
+    longest = max(tour, key=lambda segment: len(segment.demonstration.path))
+    flights = FigureFlights(instructions=("go on", "turn left"), field=3)
+    assert [one.task.start for one in flights.choose(3, is_long=True)] == [tour[0].task.start] * 2
+    (shown,) = FigureFlights(field=3).choose(1, is_long=True)
+    assert shown.task.start == longest.task.start != tour[0].task.start
 
 
 @pytest.mark.long
