@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -23,12 +23,20 @@ TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
 def _with_interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} [dim]{estimate.bracket()}[/dim]"
+    """A value and its interval; where there is none, which a table says once, the value alone."""
+    return f"{estimate.value:.1f}" + ("" if estimate.interval is None else f" [dim]{estimate.bracket()}[/dim]")
 
 
-def _intervals(estimate: Estimate) -> str:
-    """What a table's title says about the intervals in it."""
-    return TOO_FEW if estimate.interval is None else "95% intervals"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def _print(console: Console, table: Table, estimates: Iterable[Estimate]) -> None:
+    """Print a table, and below it a line if some of the estimates in it have no interval."""
+    console.print(table)
+    has_interval = [estimate.interval is not None for estimate in estimates]
+    if not all(has_interval):
+        console.print(f"without brackets: {TOO_FEW}" if any(has_interval) else TOO_FEW)
 
 
 def titled_table(title: str, *headings: str) -> Table:
@@ -52,15 +60,13 @@ def _print_paragraphs(console: Console, summaries: Sequence[Summary]) -> None:
     found = summaries[0].paragraphs
     if found is None:
         return
-    shown = _intervals(found.sr)
-    title = (
-        f"{found.paragraphs:,} paragraph{'s' * (found.paragraphs != 1)} of {found.instructions:,} instructions, {shown}"
-    )
+    title = f"{_count(found.paragraphs, 'paragraph')} of {_count(found.instructions, 'instruction')}"
+    title += ", 95% intervals" if found.sr.interval else ""
     table = titled_table(title, "system", *IN_PARAGRAPHS, "SR % one by one")
     for summary in summaries:
         rates = [getattr(summary.paragraphs, name) for name in IN_PARAGRAPHS.values()]
         table.add_row(summary.system, *map(_with_interval, [*rates, summary.overall.sr]))
-    console.print(table)
+    _print(console, table, [found.sr])
 
 
 def print_results(
@@ -69,11 +75,12 @@ def print_results(
     """All systems with 95% intervals, their differences from the first, and their success rates by group."""
     console = Console()
     flown, split = summaries[0].overall, summaries[0].split
-    title = f"{flown.flights:,} flights of split {split}, {_intervals(flown.sr)}"
+    title = f"{_count(flown.flights, 'flight')} of split {split} in {_count(flown.environments, 'field')}"
+    title += ", 95% intervals" if flown.sr.interval else ""
     table = titled_table(title, "system", *HEADLINES)
     for summary in summaries:
         table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
-    console.print(table)
+    _print(console, table, [flown.sr])
     _print_paragraphs(console, summaries)
     first, *others = summaries
     for other in others:
@@ -89,13 +96,14 @@ def print_results(
         table.add_row(summary.system, *(f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values))
     console.print(table)
     table = titled_table("SR % by kind of instruction", "", "flights", *(summary.system for summary in summaries))
-    rows = [_groups(summary) for summary in summaries]
+    rows, shown = [_groups(summary) for summary in summaries], list[Estimate]()
     for name, group in rows[0].items():
         if group is not None:
             rates = [part.sr for row in rows if (part := row[name]) is not None]
+            shown += rates if len(rows) < 3 else []
             written = (_with_interval(rate) if len(rows) < 3 else f"{rate.value:.1f}" for rate in rates)
             table.add_row(name, str(group.flights), *written)
-    console.print(table)
+    _print(console, table, shown)
     _print_circles(console, summaries)
 
 

@@ -174,7 +174,9 @@ def test_paragraphs_are_reported_beside_their_segments_and_resumed(corpus, print
     kept = Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes()
     text = printed(command)
     assert (
-        f"1 paragraph of {count} instructions, too few fields for an interval" in text and "brought to the end" in text
+        f"1 paragraph of {count} instructions" in text
+        and "too few fields for an interval" in text
+        and "brought to the end" in text
     )
     assert Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes() == kept
     assert json.loads(Path(f"results/oracle_dev_{count}.json").read_text())["paragraphs"] == oracle["paragraphs"]
