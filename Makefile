@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TEST_READY := $(VENV)/.test_ready
 DOCS_READY := $(VENV)/.docs_ready
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 
 .PHONY: fly test quick fuzz setup check docs lock
 
@@ -14,11 +16,11 @@ fly: setup
 # tests start Python anew, which is quicker if compiled modules are kept, whatever the environment says.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
 
-test: setup check
+test: check
 	$(PYTEST) --dist worksteal
 
 # The first tier, to run while working: everything but the tests that take half a second or more each.
-quick: setup
+quick: $(TEST_READY)
 	$(PYTEST) -m 'not slow and not long'
 
 # Every reader with files changed at random: SECONDS in all, the same ones for the same SEED.
@@ -32,10 +34,15 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pvn needs Python 3.11 or later; got " + sys.version.split()[0] + "; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "installing what flying, films and the demo need into $(VENV), which takes minutes the first time"
+	$(INSTALL) . viser imageio-ffmpeg
 	touch $(READY)
 
-check: setup
+$(TEST_READY): $(READY)
+	$(INSTALL) '.[dev]'
+	touch $(TEST_READY)
+
+check: $(TEST_READY)
 	$(BIN)/ruff format --check pvn tests runs docs/conf.py
 	$(BIN)/ruff check pvn tests runs docs/conf.py
 	$(BIN)/mypy
@@ -46,7 +53,7 @@ docs: $(DOCS_READY)
 	@echo "the site: build/docs/index.html"
 
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	touch $(DOCS_READY)
 
 # Write the versions of this environment, which should hold every extra, into constraints.txt after trying newer ones.

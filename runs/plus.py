@@ -116,8 +116,8 @@ def evaluate_variant(name: str, splits: dict[str, Corpus], out: Path, device: st
         circles = {amount: circle.to_json() for amount, circle in summary.circles.items()}
         whole, unseen = summary.overall, "" if summary.unseen is None else f"{summary.unseen.sr.value:.1f}% unseen, "
         print(
-            f"{name}, {split}: {whole.flights:,} flights, SR {whole.sr.value:.1f} ({whole.sr.low:.1f} to "
-            f"{whole.sr.high:.1f}), {unseen}nDTW {whole.ndtw.value:.3f}, SDTW {whole.sdtw.value:.3f}, "
+            f"{name}, {split}: {whole.flights:,} flights, SR {whole.sr}, "
+            f"{unseen}nDTW {whole.ndtw.value:.3f}, SDTW {whole.sdtw.value:.3f}, "
             f"circles {json.dumps(circles)}",
             flush=True,
         )
@@ -139,7 +139,7 @@ def table_of(out: Path) -> str:
         natural, dev = (summary_of(out, name, split) for split in ("natural", "dev"))
         if natural is None or dev is None:
             continue
-        rates = (f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})" for one in (natural.overall.sr, dev.overall.sr))
+        rates = (str(one) for one in (natural.overall.sr, dev.overall.sr))
         circles = dev.circles.get("full")
         flown = "" if circles is None else f"{circles.flown_and_reached:.0f}"
         lines.append(f"| {name} | {' | '.join(rates)} | {dev.overall.ndtw.value:.3f} | {flown} |")

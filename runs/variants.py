@@ -103,8 +103,7 @@ def fly_variant(name: str, agent: Path, corpus: Corpus, out: Path, device: str, 
         )
         whole, unseen = summary.overall, "" if summary.unseen is None else f", {summary.unseen.sr.value:.1f}% unseen"
         print(
-            f"{name}: {summary.system}, {whole.flights:,} flights, SR {whole.sr.value:.1f} ({whole.sr.low:.1f} to "
-            f"{whole.sr.high:.1f}){unseen}, nDTW {whole.ndtw.value:.3f}",
+            f"{name}: {summary.system}, {whole.flights:,} flights, SR {whole.sr}{unseen}, nDTW {whole.ndtw.value:.3f}",
             flush=True,
         )
 

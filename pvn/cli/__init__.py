@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import tyro
-from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
+from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
 
 from pvn.cli.bench import Bench
 from pvn.cli.corpus import CorpusVerb
@@ -60,7 +60,7 @@ def _run(arguments: Sequence[str]) -> None:
         return
     parse: Any = tyro.cli  # mypy does not take a union of verbs for a type
     verb = parse(
-        configure(OmitArgPrefixes, OmitSubcommandPrefixes)(Verb),  # type: ignore[type-var]
+        configure(OmitArgPrefixes, OmitSubcommandPrefixes, FlagCreatePairsOff, DisallowNone)(Verb),  # type: ignore[type-var]
         prog="pvn",
         description="Fly a quadcopter by language. `pvn --version` prints the version.",
         args=arguments,

@@ -44,10 +44,12 @@ class BenchOracle:
 
     def run(self) -> None:
         """Fly and print."""
+        from pvn.cli.progress import working
         from pvn.evaluation.oracle_benchmark import measure_oracle
         from pvn.report.tables import print_oracle_report
 
-        report = measure_oracle(self.segments, self.device)
+        with working("measuring") as watch:
+            report = measure_oracle(self.segments, self.device, watch)
         print_json(report) if self.json else print_oracle_report(report)
 
 
@@ -64,10 +66,12 @@ class BenchAgent:
 
     def run(self) -> None:
         """Measure and print."""
+        from pvn.cli.progress import working
         from pvn.evaluation.agent_benchmark import measure_agent
         from pvn.report.tables import print_agent_report
 
-        report = measure_agent(self.agent, self.device)
+        with working("loading the agent") as watch:
+            report = measure_agent(self.agent, self.device, watch)
         print_json(report) if self.json else print_agent_report(report)
 
 
@@ -82,10 +86,14 @@ class BenchAirSim:
 
     def run(self) -> None:
         """Measure and print one JSON object."""
+        from pvn.cli.progress import working
+
         with needing("airsim"):
             from pvn.bridges.airsim.benchmark import measure_airsim
 
-        print_json(measure_airsim(self.seconds, self.requests))
+        with working("starting a server") as watch:
+            report = measure_airsim(self.seconds, self.requests, watch)
+        print_json(report)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,8 @@ class CorpusMake:
     only: Split | None = None
     """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
     noise: float = 0.04
-    """Fraction of sentences with a mistake: a dropped article or a typo."""
+    """Fraction of generated sentences with a slip: a dropped article or a typo. With 0 the authors' own misspellings
+    are corrected too; natural instructions are always as people wrote them."""
     processes: int = 0
     """How many processes; 0 means one per core, and a single one for fewer than 1,000 segments."""
 
@@ -43,7 +44,7 @@ class CorpusMake:
         """Make the corpus, and print how many segments it has."""
         import time
 
-        from pvn.cli.progress import progress_bar
+        from pvn.cli.progress import progress_bar, working
         from pvn.corpus.meadow.banks import read_banks
         from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, processes_for, split_sizes
         from pvn.corpus.narrator.making import make_narrated
@@ -77,8 +78,9 @@ class CorpusMake:
             )
         origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
         if not self.bank and "natural" not in self.without:
-            natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
-            corpus = joined((corpus, natural), corpus.name)
+            with working("adding natural instructions"):
+                natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
+                corpus = joined((corpus, natural), corpus.name)
             origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
         if self.narrated:
             with progress_bar("narrated segments", self.narrated) as advance_to:
@@ -91,7 +93,8 @@ class CorpusMake:
                 )
             corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)
             origin["narrated"] = self.narrated
-        write_corpus(corpus, self.out, origin)
+        with working("writing the corpus"):
+            write_corpus(corpus, self.out, origin)
         parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)
         print(f"{len(corpus):,} segments ({parts}) in {time.perf_counter() - began:.0f} s: {self.out}")
 
@@ -107,11 +110,13 @@ class CorpusStats:
 
     def run(self) -> None:
         """Measure and print."""
+        from pvn.cli.progress import working
         from pvn.corpus.statistics import measure_corpus
         from pvn.corpus.store import origin, read_corpus
         from pvn.report.tables import print_corpus_report
 
-        report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
+        with working("reading and counting"):
+            report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
         print_json(report) if self.json else print_corpus_report(report)
 
 
@@ -134,11 +139,13 @@ class CorpusShow:
         """Draw the segments, and print their instructions."""
         import random
 
+        from pvn.cli.progress import working
         from pvn.corpus.store import read_corpus
         from pvn.viz.saving import picture_path
         from pvn.viz.segment_pictures import draw_segment, draw_segments
 
-        corpus = read_corpus(self.folder)
+        with working("reading the corpus"):
+            corpus = read_corpus(self.folder)
         if not 1 <= self.count <= len(corpus):
             raise ValueError(f"count: got {self.count}, expected 1 to {len(corpus)}, the number of segments")
         ids = self.segment or random.Random(self.seed).sample([segment.id for segment in corpus], self.count)
@@ -146,7 +153,8 @@ class CorpusShow:
         is_sheet = len(chosen) > 1
         name = f"segments_seed{self.seed}" if is_sheet and not self.segment else f"segment_{'_'.join(ids)}"
         out = picture_path(self.out or Path(f"pictures/{name}.png"))
-        draw_segments(out, chosen) if is_sheet else draw_segment(out, chosen[0])
+        with working("drawing"):
+            draw_segments(out, chosen) if is_sheet else draw_segment(out, chosen[0])
         for segment in chosen:
             print(f"{segment.id}: {segment.task.instruction}")
         print(f"picture: {out}")
@@ -163,18 +171,21 @@ class CorpusAlignments:
 
     def run(self) -> None:
         """Count and print."""
+        from pvn.cli.progress import working
         from pvn.corpus.alignment import align
         from pvn.corpus.store import read_corpus
         from pvn.corpus.vocabulary import Vocabulary
         from pvn.report.tables import print_alignments
 
-        train = read_corpus(self.folder, ("train",)).splits.get("train")
+        with working("reading the corpus"):
+            train = read_corpus(self.folder, ("train",)).splits.get("train")
         if train is None:
             raise ValueError(
                 f"{self.folder}: has no training split, expected one to count words in; make the corpus without --only"
             )
-        vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
-        alignment = align(train, vocabulary)
+        with working("counting"):
+            vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in train)
+            alignment = align(train, vocabulary)
         print_json(alignment.to_json()) if self.json else print_alignments(alignment)
 
 
@@ -197,7 +208,7 @@ class CorpusImport:
         """Import, and print what could not be used and why."""
         import numpy as np
 
-        from pvn.cli.progress import progress_over
+        from pvn.cli.progress import progress_over, working
         from pvn.corpus.lani_import import import_lani
         from pvn.corpus.store import check_new, write_corpus
 
@@ -219,7 +230,8 @@ class CorpusImport:
             "not used": refused,
             "repaired": repaired,
         }
-        write_corpus(found.corpus, self.out, origin)
+        with working("writing the corpus"):
+            write_corpus(found.corpus, self.out, origin)
         for what, lines in (("not used", refused), ("repaired", repaired)):
             for line in lines[:LINES_SHOWN]:
                 print(f"{what}: {line}")
@@ -261,13 +273,16 @@ class CorpusAdd:
         """Read, check and add, and print how many segments were added."""
         import hashlib
 
+        from pvn.cli.progress import working
         from pvn.corpus.natural.own import read_instructions
         from pvn.corpus.segments import joined
         from pvn.corpus.store import check_new, origin, read_corpus, write_corpus
 
         check_new(self.out)
-        corpus = read_corpus(self.folder)
-        added = read_instructions(self.file, corpus, author=self.author)
+        with working("reading the corpus") as say:
+            corpus = read_corpus(self.folder)
+            say("reading your instructions")
+            added = read_instructions(self.file, corpus, author=self.author)
         # The fingerprint tells corpora apart to which other versions of the file were added.
         note = {
             "file": self.file.name,
@@ -275,9 +290,10 @@ class CorpusAdd:
             "segments": len(added),
         }
         before = origin(self.folder)
-        write_corpus(
-            joined((corpus, added), corpus.name), self.out, {**before, "added": [*before.get("added", []), note]}
-        )
+        with working("writing the corpus"):
+            write_corpus(
+                joined((corpus, added), corpus.name), self.out, {**before, "added": [*before.get("added", []), note]}
+            )
         parts = ", ".join(f"{len(added[split]):,} {split}" for split in added.splits)
         ids = [segment.id for segment in added]
         print(f"{len(added):,} of your instructions ({parts}): {ids[0]} to {ids[-1]}")

@@ -91,10 +91,12 @@ class Evaluate:
 
     def evaluate(self) -> Results:
         """Fly, score, and write the results."""
-        from pvn.cli.progress import progress_bar
-        from pvn.evaluation.evaluate import AVERAGE, evaluate_pilot, make_pilots, read_split, result_stem
-        from pvn.evaluation.pilots import predicting_agent
-        from pvn.systems import FlightChanges
+        from pvn.cli.progress import progress_bar, working
+
+        with working("loading"):
+            from pvn.evaluation.evaluate import AVERAGE, evaluate_pilot, make_pilots, read_split, result_stem
+            from pvn.evaluation.pilots import predicting_agent
+            from pvn.systems import FlightChanges
 
         if self.record < 0:
             raise ValueError(f"record: got {self.record}, expected 0 or more flights")
@@ -106,21 +108,23 @@ class Evaluate:
             look_threshold=self.look_threshold,
             has_true_distributions=self.true_distributions,
         )
-        segments, training = read_split(
-            self.corpus,
-            self.split,
-            self.limit,
-            source=self.source,
-            needs_training=AVERAGE in self.agent,
-            in_paragraphs=self.paragraphs,
-        )
+        with working("reading the corpus"):
+            segments, training = read_split(
+                self.corpus,
+                self.split,
+                self.limit,
+                source=self.source,
+                needs_training=AVERAGE in self.agent,
+                in_paragraphs=self.paragraphs,
+            )
         if self.record > len(segments):
             raise ValueError(
                 f"record: got {self.record}, expected at most {len(segments)}, the number of segments that are flown"
             )
-        pilots = make_pilots(
-            self.agent, segments, training=training, runs=self.runs, changes=changes, device=self.device
-        )
+        with working("loading agents"):
+            pilots = make_pilots(
+                self.agent, segments, training=training, runs=self.runs, changes=changes, device=self.device
+            )
         for pilot in pilots if self.bound else ():
             predicting_agent(pilot)
         evaluated, bounds = [], []
@@ -160,7 +164,7 @@ class Evaluate:
 
     def _evaluate_predictions(self, pilot: Pilot, segments: Sequence[Segment], stem: str) -> dict[str, Any]:
         """Fly a PVN once more, evaluate its predictions, and write report and figure."""
-        from pvn.cli.progress import progress_bar
+        from pvn.cli.progress import progress_bar, working
         from pvn.evaluation.pilots import predicting_agent
         from pvn.evaluation.predictions import evaluate_predictions, fly_with_predictions
         from pvn.learning.checkpoint import write_json
@@ -168,11 +172,12 @@ class Evaluate:
 
         with progress_bar(f"{pilot.name} predicts", len(segments)) as advance_to:
             predictions = fly_with_predictions(segments, pilot, device=self.device, watch=advance_to)
-        quality = evaluate_predictions(predictions, segments, predicting_agent(pilot).grid)
-        environments = [segment.environment for segment in segments]
-        report = {"system": pilot.name, "split": self.split, **quality.to_json(environments)}
-        write_json(self.out / f"bound_{stem}.json", report)
-        which = self.split if self.source is None else f"{self.split}, {self.source}"
-        title = f"{pilot.name}, {len(segments):,} flights of split {which}"
-        draw_prediction_quality(self.out / f"calibration_{stem}.png", quality, title)
+        with working("evaluating the predictions"):
+            quality = evaluate_predictions(predictions, segments, predicting_agent(pilot).grid)
+            environments = [segment.environment for segment in segments]
+            report = {"system": pilot.name, "split": self.split, **quality.to_json(environments)}
+            write_json(self.out / f"bound_{stem}.json", report)
+            which = self.split if self.source is None else f"{self.split}, {self.source}"
+            title = f"{pilot.name}, {len(segments):,} flights of split {which}"
+            draw_prediction_quality(self.out / f"calibration_{stem}.png", quality, title)
         return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg, subcommand
 
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, Split
-from pvn.cli.tasks import ChosenTask, as_chosen, check_instruction, corpus_segments, pick_segments, tour_segments
+from pvn.cli.tasks import (
+    ChosenTask,
+    as_chosen,
+    check_instruction,
+    check_quoted,
+    corpus_segments,
+    pick_segments,
+    tour_segments,
+)
 from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
@@ -48,9 +57,13 @@ class FigureFlights:
 
     def load_pilot(self, *, must_predict: bool = False) -> Pilot:
         """Who flies; refused if it cannot follow the instructions, or predicts nothing that the figure shows."""
-        from pvn.evaluation.pilots import load_pilot, predicting_agent
+        from pvn.cli.progress import working
 
-        pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
+        check_quoted(self.instructions)
+        with working("loading the agent"):
+            from pvn.evaluation.pilots import load_pilot, predicting_agent
+
+            pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         if must_predict:
             predicting_agent(pilot)
         for instruction in self.instructions:
@@ -68,6 +81,7 @@ class FigureFlights:
                 f"field: got {self.field} and a corpus, expected one of them; leave out --field or --corpus"
             )
         number = 1 if self.instructions else count
+        is_long = is_long and not self.instructions  # an instruction starts where that of `pvn fly` does
         if self.segment and self.corpus is not None:
             chosen = corpus_segments(self.corpus, self.segment)
         elif self.segment:
@@ -110,13 +124,18 @@ class FigureFlights:
             raise ValueError(f"count: got {count}, expected at most {len(segments)}, the segments to choose from")
         return random.Random(self.seed or 0).sample(segments, count)
 
-    def record(self, pilot: Pilot, chosen: ChosenTask) -> FlightRecord:
-        """Fly one task, record everything, and print how it ended."""
+    def record(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> list[FlightRecord]:
+        """Fly the tasks, record everything, and print how they ended."""
+        from pvn.cli.progress import progress_over
         from pvn.viz.flight_record import fly_and_record
 
-        record = fly_and_record(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
-        print(f"“{chosen.task.instruction}”  {record.outcome}")
-        return record
+        records = [
+            fly_and_record(pilot, one.task, demonstrated=one.demonstrated, device=self.device)
+            for one in progress_over("flying", chosen)
+        ]
+        for record in records:
+            print(f"“{record.task.instruction}”  {record.outcome}")
+        return records
 
 
 def _print_files(out: Path) -> None:
@@ -137,13 +156,16 @@ class FigureEvolution:
 
     def run(self) -> None:
         """Fly and draw."""
+        from pvn.cli.progress import working
         from pvn.viz.paper_figures import draw_evolutions
         from pvn.viz.saving import paper_paths
 
         paper_paths(self.out)
         pilot = self.flights.load_pilot(must_predict=True)
         chosen = self.flights.choose(self.count, is_long=True)
-        draw_evolutions(self.out, [self.flights.record(pilot, one) for one in chosen])
+        records = self.flights.record(pilot, chosen)
+        with working("drawing"):
+            draw_evolutions(self.out, records)
         _print_files(self.out)
 
 
@@ -159,6 +181,7 @@ class FigureGallery:
 
     def run(self) -> None:
         """Fly and draw, and print how many reached their goals."""
+        from pvn.cli.progress import working
         from pvn.evaluation.flights import flights_of
         from pvn.rollout.flight import fly, simulator_for
         from pvn.viz.paper_figures import GalleryFlight, draw_gallery
@@ -170,12 +193,14 @@ class FigureGallery:
         tasks = [one.task for one in chosen]
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         simulator = simulator_for(tasks, device=self.flights.device, config=pilot.config)
-        flown = flights_of(fly(simulator, tasks, policy))
+        with working("flying (and compiling, the first time only)"):
+            flown = flights_of(fly(simulator, tasks, policy))
         sheet = [
             GalleryFlight(one.task, points, bool(has_stopped), one.demonstrated)
             for one, points, has_stopped in zip(chosen, flown.paths(), flown.has_stopped, strict=True)
         ]
-        draw_gallery(self.out, sheet)
+        with working("drawing"):
+            draw_gallery(self.out, sheet)
         if not self.flights.instructions:
             print(f"{pilot.name}: {sum(bool(one.is_success) for one in sheet)} of {len(sheet)} reached their goals")
         _print_files(self.out)
@@ -193,6 +218,7 @@ class FigureMaps:
 
     def run(self) -> None:
         """Fly and draw."""
+        from pvn.cli.progress import working
         from pvn.viz.flight_maps import draw_maps
         from pvn.viz.saving import paper_paths
 
@@ -205,7 +231,9 @@ class FigureMaps:
             raise ValueError(
                 f"segment: got {len(chosen)} flights, expected one; name one segment or type one instruction"
             )
-        draw_maps(self.out, self.flights.record(pilot, chosen[0]), num_steps=self.steps)
+        (record,) = self.flights.record(pilot, chosen)
+        with working("drawing"):
+            draw_maps(self.out, record, num_steps=self.steps)
         _print_files(self.out)
 
 

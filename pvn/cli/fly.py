@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from pvn.cli.file_names import slug, unused_stems
 from pvn.cli.fly_airsim import fly_over_airsim
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, print_json
 from pvn.cli.tasks import (
     ChosenTask,
     check_instruction,
+    check_quoted,
     corpus_segments,
     describe_field,
+    describe_start,
     flights_report,
     pick_segments,
     read_field,
@@ -63,7 +66,7 @@ class Fly:
     record: bool = False
     """Write a recording (.rrd), a film (.mp4) and a summary figure (.png) of every flight instead of a picture."""
     out: Path = Path("pictures")
-    """Folder for what is written."""
+    """Folder for what is written, in which nothing is overwritten; or, for one flight, the file of its picture."""
     json: bool = False
     """Print a JSON list with one object per flight instead of a table."""
     simulator: str | None = None
@@ -73,11 +76,14 @@ class Fly:
 
     def run(self) -> None:
         """Fly, draw or record, and print how each flight ended."""
-        from pvn.evaluation.pilots import load_pilot
-        from pvn.report.tables import print_flights
+        from pvn.cli.progress import working
 
         self._check()
-        pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
+        with working("loading the agent"):  # most of which is importing what it needs
+            from pvn.evaluation.pilots import load_pilot
+            from pvn.report.tables import print_flights
+
+            pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         pilot = replace(pilot, config=replace(pilot.config, quality=self.quality))
         # What is said about unknown words must not end up inside the JSON.
         with redirect_stdout(sys.stderr if self.json else sys.stdout):
@@ -101,11 +107,14 @@ class Fly:
             goals=[one.goal for one in chosen],
             labels=[one.label for one in chosen],
         )
+        if len(chosen) == 1 or self.instructions:
+            print(describe_start(chosen[0].task.start))
         for path in paths:
-            print(f"{_KINDS[path.suffix]}: {path}")
+            print(f"{_KINDS.get(path.suffix, 'picture')}: {path}")
 
     def _check(self) -> None:
         """Refuse options that contradict each other, or that would be ignored."""
+        check_quoted(self.instructions)
         if self.simulator is None and self.stepped:
             raise ValueError("stepped: got no other simulator to pause, expected --simulator airsim://HOST:PORT")
         for option in fields(self) if self.simulator is not None else ():
@@ -126,7 +135,14 @@ class Fly:
             raise ValueError(
                 f"segment: got {' '.join(self.segment)} and an instruction, expected at most one, whose start it takes"
             )
-        if self.out.exists() and not self.out.is_dir():
+        self._check_out()
+
+    def _check_out(self) -> None:
+        """Refuse a file where a folder is needed."""
+        if self._is_file and (self.record or self.simulator is not None):
+            because = "--record" if self.record else "--simulator"
+            raise ValueError(f"out: got the file {self.out} with {because}, expected a folder")
+        if self.out.exists() and not self.out.is_dir() and not self._is_file:
             raise ValueError(f"out: got {self.out}, which is a file, expected a folder")
 
     def _choose(self) -> list[ChosenTask]:
@@ -151,45 +167,68 @@ class Fly:
             return f"{self.corpus}, segment{'s' * (len(self.segment) > 1)} {', '.join(self.segment)}"
         return describe_field(self.field)
 
-    def _name(self, label: str) -> str:
-        """The name of a flight's files, without the ending."""
+    @property
+    def _is_file(self) -> bool:
+        """Whether the user has named the picture's file."""
+        if not self.out.suffix or self.out.is_dir():
+            return False
+        from pvn.viz.saving import SUFFIXES
+
+        return self.out.suffix in SUFFIXES
+
+    def _stem(self, label: str) -> Path:
+        """The path of a flight's files, without the ending: named by field or corpus, segment and typed instruction."""
         where = tour_stem(self.field, self.seed) if self.corpus is None else self.corpus.resolve().name
-        return f"{where}_{label}"
+        parts = [where, *([label] if self.segment or not self.instructions else []), *map(slug, self.instructions[:1])]
+        return self.out / "_".join(parts)
+
+    def _pictures(self, stems: Sequence[Path]) -> list[Path]:
+        """The files of the pictures: one that the user has named, or new ones."""
+        if not self._is_file:
+            return [stem.with_name(f"{stem.name}.png") for stem in unused_stems(stems, tuple(_KINDS))]
+        if len(stems) > 1:
+            raise ValueError(
+                f"out: got the file {self.out} for {len(stems)} pictures, expected a folder, or one flight; name one "
+                "with --segment"
+            )
+        return [self.out]
 
     def _draw(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
         """Fly everything in one batch, and draw a picture of each flight."""
-        from rich.console import Console
-        from rich.progress import track
-
+        from pvn.cli.progress import progress_over, working
         from pvn.viz.flight_picture import draw_flight, fly_with_frames
 
-        console = Console(stderr=self.json)
+        paths = self._pictures([self._stem(one.label) for one in chosen])
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
-        with console.status("compiling (the first time only) and flying"):
+        with working("flying (and compiling, the first time only)"):
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
-        paths = [self.out / f"{self._name(one.label)}.png" for one in chosen]
-        for flight, one in enumerate(track(chosen, "drawing", console=console)):
+        for flight, one in enumerate(progress_over("drawing", chosen)):
             draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:
         """Fly all instructions one after another; draw one picture of all flights, or record each."""
+        from pvn.cli.progress import progress_over, working
         from pvn.corpus.typed_instruction import clean_instruction
         from pvn.rollout.flight import join_logs
         from pvn.viz.flight_files import fly_paragraph_to_show, missing_formats, save_flight
         from pvn.viz.paragraph_picture import draw_paragraph
 
+        stem = self._stem(first.label)
         others = [clean_instruction(words) for words in self.instructions[1:]]
-        records = fly_paragraph_to_show(pilot, first.task, others, device=self.device)
+        with working("flying (and compiling, the first time only)"):
+            records = fly_paragraph_to_show(pilot, first.task, others, device=self.device)
         chosen = [ChosenTask(str(number), record.task, None) for number, record in enumerate(records, start=1)]
         if self.record:
             self._print_missing(missing_formats().values())
+            stems = unused_stems([stem.with_name(f"{stem.name}_{one.label}") for one in chosen], tuple(_KINDS))
             paths = []
-            for one, record in zip(chosen, records, strict=True):
-                paths += save_flight(record, self.out / self._name(f"{first.label}_{one.label}"))
+            for number, record in enumerate(progress_over("recording", records)):
+                paths += save_flight(record, stems[number])
         else:
-            paths = [self.out / f"{self._name(first.label)}_paragraph.png"]
-            draw_paragraph(paths[0], records)
+            paths = self._pictures([stem.with_name(f"{stem.name}_paragraph")])
+            with working("drawing"):
+                draw_paragraph(paths[0], records)
         return chosen, join_logs([record.log for record in records]), paths
 
     def _print_missing(self, lines: Iterable[str]) -> None:
@@ -204,9 +243,10 @@ class Fly:
         from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
 
         self._print_missing(missing_formats().values())
+        stems = unused_stems([self._stem(one.label) for one in chosen], tuple(_KINDS))
         logs, paths = [], []
-        for one in progress_over("flying and recording", chosen):
+        for number, one in enumerate(progress_over("flying and recording", chosen)):
             record = fly_to_show(pilot, one.task, demonstrated=one.demonstrated, device=self.device)
-            paths += save_flight(record, self.out / self._name(one.label))
+            paths += save_flight(record, stems[number])
             logs.append(record.log)
         return join_logs(logs), paths

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from pvn.bridges.airsim import DEFAULT_PORT
+from pvn.cli.file_names import unused_path
 
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
@@ -75,5 +76,5 @@ def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Pa
             flown = field.log()
             if flown is not None:
                 unknown = [] if pilot.agent is None else pilot.agent.vocabulary.unknown_words(words)
-                _write_log(out / "flight_airsim.json", words, unknown, flown)
+                _write_log(unused_path(out / "flight_airsim.json"), words, unknown, flown)
     print_flights(f"{pilot.name} at {url}", [task], log, goals=[None], is_own_world=False)

@@ -48,7 +48,7 @@ def _train(verb: Train) -> None:
 def _evaluate(verb: Evaluate) -> None:
     for found in verb.evaluate().evaluated:
         summary, rate = found.summary, found.summary.overall.sr
-        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})")
+        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% {rate.bracket()}")
 
 
 def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
@@ -93,6 +93,8 @@ class Reproduce:
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
+        from pvn.cli.progress import working
+
         self._check()
         for step in self.steps():
             with self.folder.locked(step.name):
@@ -102,7 +104,7 @@ class Reproduce:
                 print(f"{step.name}: starts")
                 with self.folder.timed(step.name, self.device):
                     step.act()
-        with self.folder.locked("report"):
+        with self.folder.locked("report"), working("flying and drawing for the report"):
             self._report()
         print(f"report: {self.out / 'report.md'}")
 

@@ -45,6 +45,7 @@ class Serve:
             from pvn.bridges.airsim.server import serve
         from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
         from pvn.bridges.airsim.images import CameraRenderer
+        from pvn.cli.progress import working
         from pvn.geometry import Camera
 
         logging.basicConfig(format="%(message)s", level=logging.INFO)
@@ -57,5 +58,6 @@ class Serve:
             print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; stop with Ctrl-C", flush=True)
 
         with suppress(KeyboardInterrupt):  # which is how it ends
-            compile_kernels(renderer, camera)
+            with working("compiling, the first time only"):
+                compile_kernels(renderer, camera)
             asyncio.run(serve(Host(renderer, config), self.host, self.port, announce))

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from tyro.conf import subcommand
 
+from pvn.cli.file_names import unused_path
 from pvn.cli.options import AgentName, Device, FieldName
-from pvn.cli.tasks import pick_segments, tour_segments, tour_stem
+from pvn.cli.tasks import describe_start, pick_segments, tour_segments, tour_stem
 from pvn.systems import DEFAULT_AGENT
 
 
@@ -24,11 +25,14 @@ class ShowCatalogue:
 
     def run(self) -> None:
         """Draw the sheet."""
+        from pvn.cli.progress import working
         from pvn.viz.catalogue import draw_catalogue
         from pvn.viz.saving import picture_path
         from pvn.world.landmarks import LANDMARK_NAMES
 
-        draw_catalogue(picture_path(self.out), self.names or LANDMARK_NAMES)
+        path, names = picture_path(self.out), self.names or LANDMARK_NAMES
+        with working(f"drawing {len(names)} landmark classes"):
+            draw_catalogue(path, names)
         print(f"landmark classes: {self.out}")
 
 
@@ -40,26 +44,34 @@ class ShowField:
     """Which field: the number of a random one, or a LANI environment file (random_config_N.json)."""
     seed: int | None = None
     """Which tour through the field; by default a random field's own, or tour 0 of a field from a file."""
+    segment: str = "1"
+    """Which segment of the tour is flown, from 1; an instruction of your own (pvn fly) starts where the first does."""
     out: Path | None = None
     """File for the picture; by default in the folder pictures."""
     export: Path | None = None
     """Also write the field as a LANI environment file (random_config_N.json)."""
 
     def run(self) -> None:
-        """Fly the tour's longest segment and draw it."""
-        from pvn.rollout.oracle import Oracle
-        from pvn.viz.flight_picture import draw_flight, fly_with_frames
-        from pvn.viz.saving import picture_path
-        from pvn.world.lani import write_layout
+        """Fly a segment of the tour and draw it."""
+        from pvn.cli.progress import working
+
+        with working("loading"):
+            from pvn.rollout.oracle import Oracle
+            from pvn.viz.flight_picture import draw_flight, fly_with_frames
+            from pvn.viz.saving import picture_path
+            from pvn.world.lani import write_layout
 
         stem = tour_stem(self.field, self.seed)
-        out = picture_path(self.out or Path(f"pictures/{stem}.png"))
-        segments = tour_segments(self.field, self.seed)
-        demonstration = max((segment.demonstration for segment in segments), key=lambda shown: len(shown.path))
-        task = demonstration.task
-        log, frames = fly_with_frames([task], Oracle([demonstration]))
-        draw_flight(out, task, log, frames, 0, demonstrated=demonstration.path)
-        print(f"{stem}, {len(task.layout.landmarks)} landmarks: {out}")
+        name = stem if self.segment == "1" else f"{stem}_segment{self.segment}"
+        out = picture_path(self.out or Path(f"pictures/{name}.png"))
+        (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])
+        task = chosen.task
+        assert chosen.demonstration is not None
+        with working("flying (and compiling, the first time only)") as say:
+            log, frames = fly_with_frames([task], Oracle([chosen.demonstration]))
+            say("drawing")
+            draw_flight(out, task, log, frames, 0, demonstrated=chosen.demonstrated)
+        print(f"{stem}, {len(task.layout.landmarks)} landmarks, {describe_start(task.start)}\npicture: {out}")
         if self.export is not None:
             write_layout(task.layout, self.export)
             print(f"environment file: {self.export}")
@@ -86,14 +98,20 @@ class ShowFlight:
 
     def run(self) -> None:
         """Fly, write, and print how it ended."""
-        from pvn.evaluation.pilots import load_pilot
-        from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
+        from pvn.cli.progress import working
 
-        out = flight_path(self.out or Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4"))
+        with working("loading"):
+            from pvn.evaluation.pilots import load_pilot
+            from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
+
+        unnamed = Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4")
+        out = flight_path(self.out or unused_path(unnamed))
         (chosen,) = pick_segments(tour_segments(self.field, self.seed), [self.segment])
         pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
-        record = fly_to_show(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
-        write_flight(record, out)
+        with working("flying (and compiling, the first time only)") as say:
+            record = fly_to_show(pilot, chosen.task, demonstrated=chosen.demonstrated, device=self.device)
+            say(f"writing {out.name}")
+            write_flight(record, out)
         print(f"“{record.task.instruction}”: {record.outcome}: {out}")
 
 

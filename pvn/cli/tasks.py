@@ -102,6 +102,22 @@ def tour_stem(field: int | Path, seed: int | None) -> str:
     return f"{field.stem}_seed{seed or 0}"
 
 
+def describe_start(start: tuple[float, float, float]) -> str:
+    """Where a flight starts, x, y (metres), yaw (radians), field frame, in words and as an option."""
+    x, y, yaw = start
+    points = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
+    facing = points[round(yaw / (math.pi / 4)) % 8]
+    return f"starts at x {x:.1f} m, y {y:.1f} m, facing {facing} (--start {x:.2f} {y:.2f} {yaw:.2f})"
+
+
+def check_quoted(instructions: Sequence[str]) -> None:
+    """Refuse several instructions of one word each: what was meant is one instruction without its quotes."""
+    if len(instructions) > 1 and not any(" " in words.strip() for words in instructions):
+        raise ValueError(
+            f'instruction: got {len(instructions)} of one word each, expected one in quotes: "{" ".join(instructions)}"'
+        )
+
+
 def flights_report(
     pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
 ) -> list[dict[str, Any]]:

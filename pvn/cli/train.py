@@ -67,7 +67,7 @@ class Train(RecipeOptions):
 
     def run(self, recipe: AnyRecipe | None = None) -> None:
         """Train by a recipe, by default the preset's, and print where the agent is."""
-        from pvn.cli.progress import training_bars
+        from pvn.cli.progress import training_bars, working
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
         from pvn.learning.optimisation import stage_progress
@@ -79,7 +79,8 @@ class Train(RecipeOptions):
         begun = self._describe(recipe)
         self._check_overrides(begun["overrides"])
         self._check_resumable(begun)
-        corpus = self._given_corpus()
+        with working("reading the corpus"):
+            corpus = self._given_corpus()
         self.out.mkdir(parents=True, exist_ok=True)
         if parallel.rank() == 0:
             write_json(self.out / RUN, begun)

@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -31,6 +30,7 @@ from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.rollout.flight import simulator_for
 
+Watch = Callable[[str], None]
 H200_FLOPS, H200_BYTES = 989e12, 4.8e12
 """What an H200 can do in a second: bf16 operations on its tensor cores, bytes to and from its memory (data sheet)."""
 
@@ -68,8 +68,8 @@ def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], 
 
 
 @torch.inference_mode()
-def measure_policy(name: str, device: str, repeats: int = 40) -> dict[str, float]:
-    """Milliseconds of one step of an agent, a single flight, and of its parts."""
+def measure_policy(name: str, device: str, repeats: int = 40, watch: Watch = lambda what: None) -> dict[str, float]:
+    """Milliseconds of one step of an agent, a single flight, and of its parts. watch: called with each part's name."""
     agent, task = load_agent(name, device), sample_paragraph(0)[0].task
     if not isinstance(agent, PVN):
         raise ValueError(f"agent: got {name}, expected one with PVN's two stages, such as pvn")
@@ -94,7 +94,11 @@ def measure_policy(name: str, device: str, repeats: int = 40) -> dict[str, float
         "reading_the_instruction": lambda: agent.begin([task], simulator.device),
         "picture": lambda: simulator.render(observation.pose_world, simulator.field_index),
     }
-    return {f"{name}_ms": _median_ms(work, simulator.device, repeats) for name, work in works.items()}
+    times = {}
+    for part, work in works.items():
+        watch(f"flying, {part.replace('_', ' ')}")
+        times[f"{part}_ms"] = _median_ms(work, simulator.device, repeats)
+    return times
 
 
 def _model_and_data(num_segments: int, config: Stage1Config, device: str) -> tuple[VisitationModel, Demonstrations]:
@@ -134,8 +138,14 @@ def _lower_bounds(module: nn.Module, *values: Tensor) -> dict[str, float]:
     }
 
 
-def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) -> dict[str, Any]:
-    """Milliseconds of one step of stage 1, of its parts forward and backward, and lower bounds for an H200."""
+def measure_learning(
+    device: str, repeats: int = 20, num_segments: int = 400, watch: Watch = lambda what: None
+) -> dict[str, Any]:
+    """Milliseconds of one step of stage 1, of its parts forward and backward, and lower bounds for an H200.
+
+    watch: called with what is measured next.
+    """
+    watch("learning, flights to learn from")
     config = Stage1Config() if device == "cuda" else Stage1Config(frames_per_batch=32)
     model, demonstrations = _model_and_data(num_segments if device == "cuda" else 40, config, device)
     repeats, to = (repeats if device == "cuda" else 3), torch.device(device)
@@ -177,8 +187,12 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     }
     report: dict[str, Any] = {"frames": limits.frames, "flights": limits.flights, "predictions": limits.predictions}
     with own_stream() if device == "cuda" else nullcontext():
+        watch("learning, whole step" + (" (compiling takes a minute)" if device == "cuda" else ""))
         report["step_launched_ms"] = _median_ms(lambda: step(selection), to, repeats)
-        report["parts_ms"] = {name: _median_ms(_recorded(work, to), to, repeats) for name, work in works.items()}
+        report["parts_ms"] = {}
+        for part, work in works.items():
+            watch(f"learning, {part}")
+            report["parts_ms"][part] = _median_ms(_recorded(work, to), to, repeats)
         if device == "cuda":
             recorded = record(step, selection)
             report["step_ms"] = _median_ms(lambda: recorded(selection), to, repeats)
@@ -192,16 +206,12 @@ def measure_learning(device: str, repeats: int = 20, num_segments: int = 400) ->
     return report
 
 
-def measure_agent(name: str, device: str) -> dict[str, Any]:
-    """Times of an agent's flight, and of the paper's agent's learning, on one device."""
-    console = Console(stderr=True)
-    with console.status("flying one step at a time"):
-        report: dict[str, Any] = {
-            "agent": name,
-            "device": device,
-            "threads": torch.get_num_threads(),
-            "policy": measure_policy(name, device),
-        }
-    with console.status("learning one step at a time" + (" (compiling takes a minute)" if device == "cuda" else "")):
-        report["learning"] = measure_learning(device)
-    return report
+def measure_agent(name: str, device: str, watch: Watch = lambda what: None) -> dict[str, Any]:
+    """Times of an agent's flight, and of the paper's agent's learning. watch: called with what is measured next."""
+    return {
+        "agent": name,
+        "device": device,
+        "threads": torch.get_num_threads(),
+        "policy": measure_policy(name, device, watch=watch),
+        "learning": measure_learning(device, watch=watch),
+    }

@@ -6,7 +6,7 @@ what they share (Davison and Hinkley 1997, section 3.8). The same seed gives the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,23 +16,50 @@ from pvn.evaluation.resampling import resampled_medians, resampled_sums
 
 CHUNK = 500
 """Resamples drawn at a time, to limit memory."""
+MIN_UNITS = 4
+"""Fields that an interval needs. Of three, one resample in 27 is the same field three times, which is more than the
+2.5% outside the interval on either side: it would be no more than the range of the fields, and of one field a point."""
+TOO_FEW = "too few fields for an interval"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval."""
+    """A value and its 95% interval; low and high are None where there were too few fields for an interval."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Low and high, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def __mul__(self, factor: float) -> Estimate:
         """In another unit: a share times 100 is a percentage."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+        return Estimate(self.value * factor, *(end * factor for end in self.interval or ()))
 
-    def to_json(self) -> dict[str, float]:
+    def __str__(self) -> str:
+        return f"{self.value:.1f} {self.bracket()}"
+
+    def bracket(self, form: str = ".1f") -> str:
+        """The interval in brackets, each end formatted; or a word that there is none."""
+        return (
+            "(too few fields)"
+            if self.interval is None
+            else "({:{form}} to {:{form}})".format(*self.interval, form=form)
+        )
+
+    def to_json(self) -> dict[str, float | None]:
         """Value, low and high by name."""
         return {"value": self.value, "low": self.low, "high": self.high}
+
+    @staticmethod
+    def from_json(content: Mapping[str, float | None], num_fields: int) -> Estimate:
+        """The estimate that `to_json` gave; earlier versions also gave intervals for too few fields."""
+        value = content["value"]
+        assert value is not None
+        return Estimate(value, content["low"], content["high"]) if num_fields >= MIN_UNITS else Estimate(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +101,10 @@ def draw_units(num_units: int, bootstrap: Bootstrap, stream: int = 0) -> Iterato
         yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
 
 
-def estimate_from(value: float, resampled: npt.NDArray[np.float64], bootstrap: Bootstrap) -> Estimate:
-    """A value with the interval that holds the wanted share of its resampled values (R,)."""
+def estimate_from(value: float, resampled: npt.NDArray[np.float64], num_units: int, bootstrap: Bootstrap) -> Estimate:
+    """A value with the interval of its resamples (R,), if they were drawn from enough units."""
+    if num_units < MIN_UNITS:
+        return Estimate(float(value))
     outside = (1 - bootstrap.coverage) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside]).tolist()
     return Estimate(float(value), low, high)
@@ -109,7 +138,7 @@ def bootstrap_ratios(
 
     resampled = divide(totals)  # (resamples, K)
     values = divide(sums.sum(axis=0))
-    return [estimate_from(values[column], resampled[:, column], bootstrap) for column in range(num_columns)]
+    return [estimate_from(values[column], resampled[:, column], num_units, bootstrap) for column in range(num_columns)]
 
 
 def bootstrap_ratio(
@@ -145,7 +174,7 @@ def bootstrap_median(
     medians = [
         resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in draw_units(num_units, bootstrap)
     ]
-    return estimate_from(float(np.median(array)), np.concatenate(medians), bootstrap)
+    return estimate_from(float(np.median(array)), np.concatenate(medians), num_units, bootstrap)
 
 
 def bootstrap_difference(

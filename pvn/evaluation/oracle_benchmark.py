@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
@@ -22,18 +22,20 @@ PAPER_ORACLE = {
 
 def _demonstrations(count: int) -> list[Demonstration]:
     found: list[Demonstration] = []
-    for seed in track(range(count), "drawing routes", console=Console(stderr=True), transient=True):
+    for seed in itertools.count():
         if len(found) >= count:
             break
         found += sample_tour(seed)
     return found[:count]
 
 
-def measure_oracle(num_segments: int, device: str) -> dict[str, Any]:
-    """Steps, speed and final distance of the oracle over LANI-like segments."""
+def measure_oracle(num_segments: int, device: str, watch: Callable[[str], None] = lambda what: None) -> dict[str, Any]:
+    """Steps, speed and final distance of the oracle over LANI-like segments. watch: called with what is done next."""
     if num_segments < 1:
         raise ValueError(f"segments: got {num_segments}, expected at least 1")
+    watch("drawing routes")
     demonstrations = _demonstrations(num_segments)
+    watch("flying")
     tasks = [demonstration.task for demonstration in demonstrations]
     simulator = simulator_for(tasks, device=device, config=SimulatorConfig(quality="none"))
     log = fly(simulator, tasks, Oracle(demonstrations))

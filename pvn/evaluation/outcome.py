@@ -12,12 +12,17 @@ from pvn.world.surroundings import describe_place
 from pvn.world.task import Task
 
 
+def count_steps(num_steps: int) -> str:
+    """A number of steps in words: "1 step", "12 steps"."""
+    return f"{num_steps} step" if num_steps == 1 else f"{num_steps} steps"
+
+
 def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: str = "") -> str:
     """How a flight ended, in words: with a goal how far from it, metres; without one where, as describe_place says."""
     where = place if distance is None else f"{distance:.1f} m from the goal"
     if not has_stopped:
-        return f"never stopped in {num_steps} steps" + (f"; {where}" if where else "")
-    parts = ["stopped", where, f"after {num_steps} steps"]
+        return f"never stopped in {count_steps(num_steps)}" + (f"; {where}" if where else "")
+    parts = ["stopped", where, f"after {count_steps(num_steps)}"]
     if where.startswith("with "):  # reads better last: "stopped after 12 steps with nothing within 10 m"
         parts = [parts[0], parts[2], where]
     return " ".join(filter(None, parts))

@@ -42,9 +42,9 @@ def runs_by_row(by_seed: Mapping[int, Sequence[Summary]]) -> dict[tuple[str, str
 
 
 def are_paired(summaries: Sequence[Summary]) -> bool:
-    """Whether the same flights of the same fields were flown in all of them, and more than one field."""
+    """Whether the same flights of the same fields were flown in all of them."""
     shapes = [{environment: len(flown) for environment, flown in summary.successes.items()} for summary in summaries]
-    return len(shapes[0]) > 1 and all(shape == shapes[0] for shape in shapes)
+    return bool(shapes[0]) and all(shape == shapes[0] for shape in shapes)
 
 
 def _successes(runs: Sequence[Summary], environments: Sequence[int]) -> npt.NDArray[np.float64]:
@@ -97,4 +97,4 @@ def _paired_interval(
     ]
     even = [np.full((1, len(runs)), 1 / len(runs)) for runs in (ours, theirs)]
     value = difference(counts.sum(0, keepdims=True), *even)[0]
-    return estimate_from(value, np.concatenate(resampled), bootstrap)
+    return estimate_from(value, np.concatenate(resampled), len(environments), bootstrap)

@@ -52,11 +52,12 @@ class Comparison:
 def _sign(first: Runs, second: Runs, difference: Difference) -> int:
     """1 if the first system is better, -1 if it is worse, 0 if that is undecided."""
     if difference.interval is not None:
-        return int(difference.interval.low > 0) - int(difference.interval.high < 0)
-    ours, theirs = (next(iter(runs.values())).overall for runs in (first, second))
-    if min(ours.environments, theirs.environments) < 2:  # an interval from one field has no width
+        low, high = difference.interval.interval or (0.0, 0.0)
+        return int(low > 0) - int(high < 0)
+    ours, theirs = (next(iter(runs.values())).overall.sr.interval for runs in (first, second))
+    if ours is None or theirs is None:  # too few fields
         return 0
-    return int(ours.sr.low > theirs.sr.high) - int(ours.sr.high < theirs.sr.low)
+    return int(ours[0] > theirs[1]) - int(ours[1] < theirs[0])
 
 
 def _compare(rows: Mapping[tuple[str, str], Runs], first: tuple[str, str], second: tuple[str, str]) -> Comparison:

@@ -35,10 +35,11 @@ class ParagraphSummary:
         return {name: value.to_json() if isinstance(value, Estimate) else value for name, value in values.items()}
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> ParagraphSummary:
-        """The summary that `to_json` gave."""
+    def from_json(content: Mapping[str, Any], num_fields: int) -> ParagraphSummary:
+        """The summary that `to_json` gave, of paragraphs in so many fields."""
         values: dict[str, Any] = {
-            name: Estimate(**value) if isinstance(value, dict) else value for name, value in content.items()
+            name: Estimate.from_json(value, num_fields) if isinstance(value, dict) else value
+            for name, value in content.items()
         }
         return ParagraphSummary(**values)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pvn.corpus.segments import Segment
 from pvn.evaluation.flights import Flights
-from pvn.evaluation.intervals import Bootstrap, Estimate
+from pvn.evaluation.intervals import Bootstrap, Estimate, estimate_from
 from pvn.evaluation.resampling import resampled_sums
 from pvn.world.task import SUCCESS_M
 
@@ -54,9 +54,7 @@ def mean_over_runs(
     chosen = generator.integers(len(runs), size=(bootstrap.num_resamples, len(runs)))
     totals = resampled_sums(drawn, sums)  # (resamples, R + 1)
     means = np.take_along_axis(totals, chosen, 1).mean(1) / totals[:, -1]
-    outside = (1 - bootstrap.coverage) / 2
-    low, high = np.quantile(means, [outside, 1 - outside]).tolist()
-    return Estimate(float(runs.mean()), low, high)
+    return estimate_from(float(runs.mean()), means, len(names), bootstrap)
 
 
 def summarise_runs(

@@ -40,7 +40,7 @@ class Group:
 
     flights: int
     environments: int
-    """Number of fields they are in; an interval from one field has no width and is meaningless."""
+    """Number of fields they are in; of fewer than four, estimates have no interval."""
     sr: Estimate
     """Flights that stopped by themselves within 5 m of the goal, percent."""
     loose_sr: Estimate
@@ -83,13 +83,14 @@ class Group:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Group:
         """The group that `to_json` gave."""
-        plain = ("flights", "environments")
+        plain, num_fields = ("flights", "environments"), content["environments"]
         curve = {
-            float(point["radius"]): Estimate(point["value"], point["low"], point["high"])
-            for point in content["success_by_radius"]
+            float(point["radius"]): Estimate.from_json(point, num_fields) for point in content["success_by_radius"]
         }
         values: dict[str, Any] = {
-            column.name: content[column.name] if column.name in plain else Estimate(**content[column.name])
+            column.name: content[column.name]
+            if column.name in plain
+            else Estimate.from_json(content[column.name], num_fields)
             for column in fields(Group)
             if column.name in content and column.name != "success_by_radius"
         }
@@ -160,7 +161,9 @@ class Summary:
                 for name, digits in content.get("successes", {}).items()
             },
             circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
-            paragraphs=ParagraphSummary.from_json(content["paragraphs"]) if "paragraphs" in content else None,
+            paragraphs=ParagraphSummary.from_json(content["paragraphs"], content["environments"])
+            if "paragraphs" in content
+            else None,
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pvn.evaluation.pairing import Difference
 from pvn.evaluation.paper import GAP, Comparison, compare_orderings, compare_with_pvn
 from pvn.evaluation.summary import Summary
-from pvn.report.markdown import table, with_interval
+from pvn.report.markdown import table
 
 MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
 PAIRED = "Points here are paired differences over the same flights, with 95% intervals over fields{and_runs}."
@@ -22,7 +22,7 @@ def _points(difference: Difference) -> str:
     found = difference.interval
     if found is None:
         return f"{difference.points:+z.1f} (unpaired)"
-    return f"{found.value:+z.1f} ({found.low:+z.1f} to {found.high:+z.1f})"
+    return f"{found.value:+z.1f} {found.bracket('+z.1f')}"
 
 
 def _how_compared(found: Sequence[Comparison]) -> str:
@@ -43,7 +43,7 @@ def ablations(by_seed: Mapping[int, Sequence[Summary]], by_true_distributions: M
         return []
 
     def executed(system: str) -> str:
-        return with_interval(by_true_distributions[system].overall.sr) if system in by_true_distributions else ""
+        return str(by_true_distributions[system].overall.sr) if system in by_true_distributions else ""
 
     rows = [["pvn", "", "", executed("pvn")]]
     rows += [[one.first, f"{one.paper_gap:+z.1f}", _points(one.difference), executed(one.first)] for one in found]

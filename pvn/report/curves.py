@@ -111,11 +111,10 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
             list(curve), [rate.value for rate in curve.values()], style,
             color=colour, linewidth=3.0 if summary.system == "pvn" else 1.6, label=summary.system,
         )  # fmt: skip
-        if len(summaries) <= MAX_BANDS:
-            axis.fill_between(
-                list(curve), [rate.low for rate in curve.values()], [rate.high for rate in curve.values()],
-                color=colour, alpha=0.12, linewidth=0,
-            )  # fmt: skip
+        band = [rate.interval for rate in curve.values() if rate.interval is not None]  # none of too few fields
+        if band and len(summaries) <= MAX_BANDS:
+            low, high = np.array(band).T
+            axis.fill_between(list(curve), low, high, color=colour, alpha=0.12, linewidth=0)
     axis.axvline(SUCCESS_M, color="#888888", linewidth=1.0, linestyle=(0, (2, 3)), zorder=0)
     axis.set(xlabel="radius of the goal (m)", ylim=(0, 102), xlim=(1, 10), title=f"split {summaries[0].split}")
     axis.grid(alpha=0.25)

@@ -17,7 +17,7 @@ from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
 from pvn.report.comparisons import ablations, orders
 from pvn.report.illustrations import Illustration
-from pvn.report.markdown import table, with_interval
+from pvn.report.markdown import table
 from pvn.report.results_table import OTHERS, TWO_DECIMALS
 
 
@@ -69,7 +69,7 @@ def _results(summaries: Sequence[Summary]) -> list[str]:
         theirs = ("", "", "") if paper is None else (
             f"{paper.sr:.2f}", f"{paper.mean_distance:g}", f"{paper.median_distance:g}",
         )  # fmt: skip
-        ours = (with_interval(own.sr), with_interval(own.mean_distance), with_interval(own.median_distance))
+        ours = (str(own.sr), str(own.mean_distance), str(own.median_distance))
         pairs = [cell for pair in zip(ours, theirs, strict=True) for cell in pair]
         rows.append([summary.system, summary.split, f"{own.flights:,}", *pairs])
     headings = ("system", "split", "flights", "SR % here", "paper", "mean m here", "paper", "median m here", "paper")
@@ -90,7 +90,7 @@ def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
         return []
     seeds = sorted({seed for row in repeated for seed in row.by_seed})
     rows = [
-        [row.system, row.split, with_interval(row.sr)]
+        [row.system, row.split, str(row.sr)]
         + [f"{row.by_seed[seed]:.1f}" if seed in row.by_seed else "" for seed in seeds]
         for row in repeated
     ]
@@ -132,7 +132,7 @@ def _bearings(summaries: Sequence[Summary]) -> list[str]:
         "",
         "Success by where the demonstrated path leads as seen from the drone at its start (docs/metrics.md).",
         "",
-        *_by_group(summaries, lambda summary: summary.by_bearing, with_interval),
+        *_by_group(summaries, lambda summary: summary.by_bearing, str),
     ]
 
 
@@ -203,7 +203,7 @@ def write_report(
         f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, whose texts differ, so "
         "the order of the systems can be compared, but the numbers only roughly. SR is the share of flights that "
         "stopped on their own within 5 m of the goal; mean and median are the metres between stop and goal. 95% "
-        "intervals, over fields, are in brackets.",
+        "intervals, over fields, are in brackets; flights in fewer than four fields have none.",
         "",
         *_results(summaries),
         "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
@@ -216,7 +216,7 @@ def write_report(
         "",
         "Success with phrases that training may use, and with phrases that it never sees.",
         "",
-        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, with_interval),
+        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, str),
         "## By manoeuvre",
         "",
         "A flight counts once for each kind of manoeuvre that it contains.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from pvn.evaluation.intervals import Estimate, bootstrap_difference
+from pvn.evaluation.intervals import TOO_FEW, Estimate, bootstrap_difference
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.summary import Group, Summary
 
@@ -23,7 +23,20 @@ TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
 def _with_interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f} [dim]({estimate.low:.1f} to {estimate.high:.1f})[/dim]"
+    """A value and its interval; where there is none, which a table says once, the value alone."""
+    return f"{estimate.value:.1f}" + ("" if estimate.interval is None else f" [dim]{estimate.bracket()}[/dim]")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def _print(console: Console, table: Table, estimates: Iterable[Estimate]) -> None:
+    """Print a table, and below it a line if some of the estimates in it have no interval."""
+    console.print(table)
+    has_interval = [estimate.interval is not None for estimate in estimates]
+    if not all(has_interval):
+        console.print(f"without brackets: {TOO_FEW}" if any(has_interval) else TOO_FEW)
 
 
 def titled_table(title: str, *headings: str) -> Table:
@@ -47,12 +60,13 @@ def _print_paragraphs(console: Console, summaries: Sequence[Summary]) -> None:
     found = summaries[0].paragraphs
     if found is None:
         return
-    title = f"{found.paragraphs:,} paragraphs of {found.instructions:,} instructions, 95% intervals"
+    title = f"{_count(found.paragraphs, 'paragraph')} of {_count(found.instructions, 'instruction')}"
+    title += ", 95% intervals" if found.sr.interval else ""
     table = titled_table(title, "system", *IN_PARAGRAPHS, "SR % one by one")
     for summary in summaries:
         rates = [getattr(summary.paragraphs, name) for name in IN_PARAGRAPHS.values()]
         table.add_row(summary.system, *map(_with_interval, [*rates, summary.overall.sr]))
-    console.print(table)
+    _print(console, table, [found.sr])
 
 
 def print_results(
@@ -60,11 +74,13 @@ def print_results(
 ) -> None:
     """All systems with 95% intervals, their differences from the first, and their success rates by group."""
     console = Console()
-    flights = summaries[0].overall.flights
-    table = titled_table(f"{flights:,} flights of split {summaries[0].split}, 95% intervals", "system", *HEADLINES)
+    flown, split = summaries[0].overall, summaries[0].split
+    title = f"{_count(flown.flights, 'flight')} of split {split} in {_count(flown.environments, 'field')}"
+    title += ", 95% intervals" if flown.sr.interval else ""
+    table = titled_table(title, "system", *HEADLINES)
     for summary in summaries:
         table.add_row(summary.system, *(_with_interval(getattr(summary.overall, name)) for name in HEADLINES.values()))
-    console.print(table)
+    _print(console, table, [flown.sr])
     _print_paragraphs(console, summaries)
     first, *others = summaries
     for other in others:
@@ -72,7 +88,7 @@ def print_results(
         more = bootstrap_difference(successes, others_successes, environments) * 100.0
         console.print(
             f"{other.system} compared with {first.system} on the same flights: success {more.value:+z.1f} points "
-            f"({more.low:+z.1f} to {more.high:+z.1f})"
+            f"{more.bracket('+z.1f')}"
         )
     table = titled_table("path metrics and the rest (docs/metrics.md)", "system", *OTHERS)
     for summary in summaries:
@@ -80,13 +96,14 @@ def print_results(
         table.add_row(summary.system, *(f"{value:.{2 if name in TWO_DECIMALS else 1}f}" for name, value in values))
     console.print(table)
     table = titled_table("SR % by kind of instruction", "", "flights", *(summary.system for summary in summaries))
-    rows = [_groups(summary) for summary in summaries]
+    rows, shown = [_groups(summary) for summary in summaries], list[Estimate]()
     for name, group in rows[0].items():
         if group is not None:
             rates = [part.sr for row in rows if (part := row[name]) is not None]
+            shown += rates if len(rows) < 3 else []
             written = (_with_interval(rate) if len(rows) < 3 else f"{rate.value:.1f}" for rate in rates)
             table.add_row(name, str(group.flights), *written)
-    console.print(table)
+    _print(console, table, shown)
     _print_circles(console, summaries)
 
 

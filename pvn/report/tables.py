@@ -106,15 +106,14 @@ def print_agent_report(report: dict[str, Any]) -> None:
     console.print(table)
     learning = report["learning"]
     title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions"
-    table = Table("part, forward and backward", "ms", "arithmetic alone", "memory alone", title=title)
+    minima = {"arithmetic alone": "arithmetic_ms", "memory alone": "memory_ms"} if "least_ms" in learning else {}
+    table = Table("part, forward and backward", "ms", *minima, title=title)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, value in learning["parts_ms"].items():
         least = learning.get("least_ms", {}).get(name)
-        table.add_row(
-            name, f"{value:.1f}", *(f"{least[key]:.2f}" for key in ("arithmetic_ms", "memory_ms")) if least else ()
-        )
-    table.add_row("whole step, launched", f"{learning['step_launched_ms']:.1f}")
+        table.add_row(name, f"{value:,.1f}", *(f"{least[key]:.2f}" for key in minima.values()) if least else ())
+    table.add_row("whole step, launched", f"{learning['step_launched_ms']:,.1f}")
     if "step_ms" in learning:
         table.add_row("whole step, recorded", f"{learning['step_ms']:.1f}")
     console.print(table)

@@ -233,7 +233,7 @@ def test_if_a_call_fails_the_drone_hovers_and_the_flight_so_far_is_kept(
     with serve() as served, AirSimField(port=served.port, layout=layout, options=options) as field:
         num_usual = 3 if method == "simGetImages" else 1 + 2 * (round(0.5 / SETPOINT_INTERVAL_S) + 2)
         monkeypatch.setitem(CALLS, method, after(num_usual, CALLS[method], then))
-        with pytest.raises(FlightAborted, match=words + ".*was told to hover after 2 steps"):
+        with pytest.raises(FlightAborted, match=words + ".*was told to hover after step 2"):
             fly(field, [task], GentleTurn(10))
         assert recorded_calls[-1] == "hover" and not served.host.vehicle.is_paused
         log = field.log()
@@ -252,7 +252,7 @@ def at_step(number, action):
 
 def test_if_the_connection_is_lost_the_flight_so_far_is_kept(serve, layout, task):
     with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
-        with pytest.raises(FlightAborted, match="could not be told to hover after 2 steps"):
+        with pytest.raises(FlightAborted, match="could not be told to hover after step 2"):
             fly(field, [task], GentleTurn(10), watch=at_step(2, served.close))
         assert int(field.log().num_steps[0]) == 2
 
@@ -266,14 +266,14 @@ def switching_control_off(served):
 def test_a_refused_set_point_ends_the_flight(serve, layout, task, is_stepped, speed):
     options = replace(STEPPED, is_stepped=is_stepped)
     with serve(speed=speed) as served, AirSimField(port=served.port, layout=layout, options=options) as field:
-        with pytest.raises(FlightAborted, match="API control is off.*could not be told to hover after 2 steps"):
+        with pytest.raises(FlightAborted, match="API control is off.*could not be told to hover after step 2"):
             fly(field, [task], GentleTurn(10), watch=switching_control_off(served))
 
 
 def test_a_set_point_that_is_answered_but_not_flown_ends_the_flight(serve, layout, task, monkeypatch):
     monkeypatch.setitem(CALLS, "moveByVelocityZBodyFrame", lambda host, *arguments: False)
     with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
-        with pytest.raises(FlightAborted, match="API control was switched off.*after 2 steps"):
+        with pytest.raises(FlightAborted, match="API control was switched off.*after step 2"):
             fly(field, [task], GentleTurn(10), watch=switching_control_off(served))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from pvn.cli.figure import FigureFlights
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.store import read_corpus, write_corpus
 
@@ -56,6 +57,15 @@ def test_more_flights_than_a_tour_has_come_from_the_next_fields(printed):
     assert "of 7 reached their goals" in text
 
 
+def test_your_own_words_start_where_the_tour_does_and_not_where_its_longest_segment_does():
+    tour = sample_paragraph(3)
+    longest = max(tour, key=lambda segment: len(segment.demonstration.path))
+    flights = FigureFlights(instructions=("go on", "turn left"), field=3)
+    assert [one.task.start for one in flights.choose(3, is_long=True)] == [tour[0].task.start] * 2
+    (shown,) = FigureFlights(field=3).choose(1, is_long=True)
+    assert shown.task.start == longest.task.start != tour[0].task.start
+
+
 @pytest.mark.long
 def test_your_own_words_are_flown_from_one_start_and_have_no_goal(printed):
     text = printed("pvn figure gallery 'turn left' 'go to the zyzzyva' --field 3 --out said")
@@ -85,7 +95,8 @@ def test_a_segment_that_is_named_is_found_in_whatever_split_it_is(training_folde
         ("maps --agent oracle", "oracle: predicts no visitation distributions"),
         ("maps --agent pvn-no-aux --runs nowhere", "pvn-no-aux: no weights in nowhere/pvn-no-aux"),
         ("maps --steps 0", "steps: got 0"),
-        ("maps go stop", "got 2 flights, expected one"),
+        ("maps 'go on' stop", "got 2 flights, expected one"),
+        ("gallery go on", 'got 2 of one word each, expected one in quotes: "go on"'),
         ("maps --out maps.jpg", "expected a name that ends in .pdf or .png"),
         ("gallery --corpus {corpus} --count 1000", "count: got 1000, expected at most"),
         ("gallery --count 0", "count: got 0"),

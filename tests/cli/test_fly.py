@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from pvn.cli.file_names import SLUG_LENGTH, slug
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.store import read_corpus
 from pvn.learning.agent import shipped_weights
@@ -94,7 +95,7 @@ def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
     assert "'zyzzyva' and 'qwertz' are not words I know" in text
     assert re.search(r"stopped [^│]* (fence|from the|lake)", text), "what it stopped near"
     assert rows(text) == [("1", "fly to the zyzzyva qwertz and stop")] and "goal" not in text
-    assert pictures("out") == ["field5_1.png"]
+    assert pictures("out") == ["field5_fly-to-the-zyzzyva-qwertz-and-stop.png"]
 
 
 @pytest.mark.long
@@ -110,7 +111,8 @@ def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(qu
     assert flights[0]["start"] == list(sample_paragraph(3)[0].task.start)
     assert all(flight["place"] in flight["outcome"] and flight["goal_distance"] is None for flight in flights)
     assert rows(printed(command)) == [(str(number), words) for number, words in enumerate(said, start=1)]
-    assert pictures("out") == ["field3_1_paragraph.png"]
+    names = ["field3_go-to-the-gorilla_paragraph.png", "field3_go-to-the-gorilla_paragraph_run2.png"]
+    assert pictures("out") == names, "the second does not replace the first"
 
 
 def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, printed):
@@ -159,9 +161,42 @@ def test_recorded_flights_are_those_that_are_drawn(bare, corpus, printed):
 
 
 @pytest.mark.long
+def test_nothing_is_overwritten_but_a_file_that_is_named(bare, printed):
+    for run in ("", "_run2", "_run3"):
+        text = printed(f"pvn fly --field {FIELD} --segment 1 2 --agent stop --out out")
+        assert all(f"picture: out/field{FIELD}_{number}{run}.png" in text for number in (1, 2))
+    assert len(pictures("out")) == 6
+    for _ in range(2):
+        text = printed(f"pvn fly --field {FIELD} --segment 1 --agent stop --out mine.png")
+        assert "picture: mine.png" in text and Path("mine.png").is_file()
+
+
+def test_an_instruction_gives_a_file_its_name():
+    assert slug("Go to the  gorilla, then stop!") == "go-to-the-gorilla-then-stop"
+    long = slug("fly between the gorilla and the fire hydrant until you reach the fence")
+    assert long == "fly-between-the-gorilla-and-the-fire" and len(long) <= SLUG_LENGTH, "whole words"
+    assert slug("x" * 99) == "x" * SLUG_LENGTH and slug("../a/b") == "a-b" and slug("…") == "flight"
+
+
+@pytest.mark.long
+def test_a_flight_starts_where_the_picture_of_its_field_says(undrawn, quick_pvn, printed):
+    for options in ("--field 3", "--seed 5"):
+        drawn = printed(f"pvn show field {options}")
+        typed = printed(f"pvn fly 'go on' {options} --agent {quick_pvn} --quality fast")
+        toured = printed(f"pvn fly {options} --segment 1 --agent stop")
+        starts = [re.search(r"starts at x .*? \(--start (.*?)\)", text)[1] for text in (drawn, typed, toured)]
+        assert starts[0] == starts[1] == starts[2]
+    given = printed(f"pvn fly 'go on' --field 3 --start 20 30.5 -1.6 --agent {quick_pvn} --quality fast")
+    assert "starts at x 20.0 m, y 30.5 m, facing south (--start 20.00 30.50 -1.60)" in given
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "message"),
     [
+        ("pvn fly go to the tree", 'got 4 of one word each, expected one in quotes: "go to the tree"'),
+        ("pvn fly --agent stop --out a.png", "out: got the file a.png for 5 pictures, expected a folder, or one"),
+        ("pvn fly --record --out a.png", "out: got the file a.png with --record, expected a folder"),
         ("pvn fly --segment 9", "segment: got '9', expected 1 to 5"),
         ('pvn fly --segment 2 "go home"', "got 'go home', expected 1 to 5; put the instruction before the options"),
         ('pvn fly "go home" --segment 1 2', "segment: got 1 2 and an instruction, expected at most one"),

@@ -1,9 +1,12 @@
 """Intervals on data whose truth is known."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from pvn.evaluation.intervals import (
+    MIN_UNITS,
     Bootstrap,
     Estimate,
     bootstrap_difference,
@@ -76,9 +79,32 @@ def test_a_paired_difference_is_narrower_than_two_intervals():
 
 
 def test_a_ratio_is_of_sums_not_of_flights():
-    estimate = bootstrap_ratio([1, 0, 0], [10, 10, 80])
+    estimate = bootstrap_ratio([1, 0, 0, 0], [10, 10, 10, 70])
     assert estimate.value == pytest.approx(1 / 100) and estimate.low == 0 < estimate.high
-    assert bootstrap_ratio([0, 0], [0, 0]) == Estimate(0.0, 0.0, 0.0)
+    assert bootstrap_ratio([0] * 4, [0] * 4) == Estimate(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("bootstrapped", [bootstrap_mean, bootstrap_median])
+def test_too_few_fields_have_no_interval(bootstrapped):
+    values = np.arange(12.0)
+    for num_fields in range(1, MIN_UNITS):
+        alone = bootstrapped(values, clusters=np.arange(12) % num_fields)
+        assert alone == Estimate(5.5) and alone.interval is None and str(alone * 10) == "55.0 (too few fields)"
+        assert alone.to_json() == {"value": 5.5, "low": None, "high": None}
+        # Version 0.1 wrote intervals of a single field, which have no width.
+        assert Estimate.from_json({"value": 5.5, "low": 5.5, "high": 5.5}, num_fields) == alone
+    enough = bootstrapped(values, clusters=np.arange(12) % MIN_UNITS)
+    assert enough.low < 5.5 < enough.high and Estimate.from_json(enough.to_json(), MIN_UNITS) == enough
+    assert str(enough) == f"5.5 ({enough.low:.1f} to {enough.high:.1f})"
+
+
+def test_of_three_fields_an_interval_would_be_their_range():
+    """The reason for four: the extreme resamples, one field throughout, are more than the share outside."""
+    values, outside = np.array([0.0, 0.5, 1.0, 1.0]), 0.025
+    for num_fields in (2, 3, 4):
+        resamples = [np.mean(drawn) for drawn in itertools.product(values[:num_fields], repeat=num_fields)]
+        is_range = np.quantile(resamples, outside, method="inverted_cdf") == values[0]
+        assert is_range == (num_fields < MIN_UNITS)
 
 
 def test_estimates_from_no_flights_are_refused():

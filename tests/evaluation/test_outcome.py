@@ -27,7 +27,7 @@ def test_flights_are_described_by_what_they_stopped_near_and_by_what_their_agent
         pose, torch.zeros(2, 2, 3), torch.zeros(2, 1, 3), torch.ones(2, dtype=torch.int64), torch.tensor([True, False])
     )
     assert describe_flights(log, tasks, shipped_pvn) == [
-        "stopped 3 m from the gorilla after 1 steps",
-        "never stopped in 1 steps; 3 m from the gorilla; 'zyzzyva' is not a word I know",
+        "stopped 3 m from the gorilla after 1 step",
+        "never stopped in 1 step; 3 m from the gorilla; 'zyzzyva' is not a word I know",
     ]
-    assert describe_flights(log, tasks, goals=[(22.0, 26.0), None])[0] == "stopped 1.0 m from the goal after 1 steps"
+    assert describe_flights(log, tasks, goals=[(22.0, 26.0), None])[0] == "stopped 1.0 m from the goal after 1 step"

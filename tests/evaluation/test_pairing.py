@@ -80,4 +80,4 @@ def test_other_flights_are_not_paired(with_successes):
     for other in (fewer, unknown, with_successes(flights(0, 0.7)[:, :4])):
         assert difference_of({0: one}, {0: other}, QUICK).interval is None
     alone = with_successes(flights(0, 0.7, num_fields=1))
-    assert difference_of({0: alone}, {0: alone}, QUICK).interval is None, "one field tells nothing"
+    assert difference_of({0: alone}, {0: alone}, QUICK).interval == Estimate(0.0), "one field tells nothing"

@@ -54,7 +54,7 @@ def test_values_that_are_not_one_for_each_flight_are_refused():
 
 
 def test_a_system_is_summarised_by_seed_and_over_all(meadow):
-    segments = meadow["dev"][:8]
+    segments = meadow["dev"][::5][:8]  # of as many fields
     demonstrations = [segment.demonstration for segment in segments]
     tasks = [demonstration.task for demonstration in demonstrations]
     flown: dict[int, Flights] = {

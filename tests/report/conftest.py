@@ -23,6 +23,7 @@ def with_rate(summary):
 
     def change(system, split, low, high):
         rate = Estimate((low + high) / 2, low, high)
-        return replace(summary, system=system, split=split, overall=replace(summary.overall, sr=rate, environments=50))
+        overall = replace(summary.overall, sr=rate, environments=50)
+        return replace(summary, system=system, split=split, overall=overall, successes={})
 
     return change

@@ -1,6 +1,7 @@
 """Tables on the terminal."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,8 +49,20 @@ def test_systems_are_compared_with_the_first_on_the_same_flights(paragraph, with
     paths = [demonstration.path for demonstration in demonstrations]
     metrics = {name: measure_flights(paths, [name == "pvn"] * len(paths), demonstrations) for name in ("gsmn", "pvn")}
     summaries = [with_rate("gsmn", "test", 0, 0), with_rate("pvn", "test", 90, 100)]
-    print_results(summaries, metrics, np.zeros(len(paths), np.int64))
+    print_results(summaries, metrics, np.arange(len(paths)))
     text = capsys.readouterr().out
-    assert "5 flights of split test, 95% intervals" in text
+    assert "5 flights of split test in 50 fields, 95% intervals" in text
     assert re.search(r"pvn\s+│ 95\.0 \(90\.0 to 100\.0\)", text)
     assert "pvn compared with gsmn on the same flights: success +100.0 points (+100.0 to +100.0)" in text
+
+
+def test_flights_in_one_field_have_no_interval_and_the_tables_say_so(paragraph, summary, capsys):
+    demonstrations = [segment.demonstration for segment in paragraph]
+    paths = [demonstration.path for demonstration in demonstrations]
+    metrics = {name: measure_flights(paths, [True] * len(paths), demonstrations) for name in ("oracle", "pvn")}
+    print_results([summary, replace(summary, system="pvn")], metrics, np.zeros(len(paths), np.int64))
+    text = capsys.readouterr().out
+    assert "5 flights of split test in 1 field" in text and "\ntoo few fields for an interval\n" in text
+    assert re.search(r"pvn\s+│ 100\.0 │", text) and "100.0 to" not in text
+    assert "without brackets" not in text, "there are none"
+    assert "pvn compared with oracle on the same flights: success +0.0 points (too few fields)" in text

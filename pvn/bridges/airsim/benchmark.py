@@ -151,12 +151,18 @@ def _memory_over_requests(port: int, process_id: int, num_requests: int) -> dict
     return {"requests": num_requests, "before_mb": before, "after_mb": _memory_mb(process_id)}
 
 
-def measure_airsim(seconds: float, num_requests: int) -> dict[str, Any]:
-    """Images per second at 128x72, by quality and client, and memory over `num_requests`."""
+def measure_airsim(
+    seconds: float, num_requests: int, watch: Callable[[str], None] = lambda what: None
+) -> dict[str, Any]:
+    """Images per second at 128x72, by quality and client, and memory over `num_requests`.
+
+    watch: called with what is measured next.
+    """
     report: dict[str, Any] = {"cores": num_cores(), "load": os.getloadavg()[0]}
     for quality in ("fast", "full"):
         with _server(quality) as (port, process_id):
             RawClient(port).start_turning()
+            watch(f"fetching {quality} images")
             report[quality] = {
                 "raw": _rate(RawClient(port).fetch_image, seconds),
                 "two_raw": _rate_of_two_clients(port, seconds),
@@ -164,5 +170,6 @@ def measure_airsim(seconds: float, num_requests: int) -> dict[str, Any]:
                 "raw_new_positions": _rate(RawClient(port).fetch_image_from_new_position, seconds),
             }
             if quality == "fast":
+                watch(f"making {num_requests:,} requests")
                 report["memory"] = _memory_over_requests(port, process_id, num_requests)
     return report

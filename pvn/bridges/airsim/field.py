@@ -180,7 +180,7 @@ class AirSimField:
         except (self._rpc_error, OSError) as error:
             outcome = "was told to hover" if self.hover() else "could not be told to hover"
             raise FlightAborted(
-                f"AirSim at {self.address}:{self.port}: {error}; the drone {outcome} after {len(self._actions)} steps. "
+                f"AirSim at {self.address}:{self.port}: {error}; the drone {outcome} after step {len(self._actions)}. "
                 "Is the simulator running, and does its settings.json name this vehicle and camera?"
             ) from error
 

@@ -9,8 +9,8 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,8 @@ class Bank:
     lake: tuple[str, ...]
     """Noun phrases for the lake."""
     phrases: tuple[Phrase, ...]
+    slips: Mapping[str, str] = field(default_factory=dict)
+    """Words that the author misspells, and how they are spelt; a corpus without noise has the latter."""
 
 
 def _fail(where: str, what: str, got: object, expected: str) -> ValueError:
@@ -135,6 +137,19 @@ def _phrase(content: object, where: str, name: str) -> Phrase:
     return Phrase(name, manoeuvres, template)
 
 
+def _slips(given: object, where: str) -> dict[str, str]:
+    """Misspelt words, in small letters, and how they are spelt."""
+    is_right = isinstance(given, dict) and all(
+        re.fullmatch(r"[^\W_]+", slip) and slip == slip.lower() and isinstance(word, str) and word.strip()
+        for slip, word in given.items()
+    )
+    if not is_right:
+        raise _fail(
+            where, "slips", given, 'an object from words in small letters to their spellings, {"foward": "forward"}'
+        )
+    return dict(given)  # type: ignore[call-overload]
+
+
 def _bank(content: object, where: str) -> Bank:
     if not isinstance(content, dict):
         raise _fail(where, "bank", content, "a JSON object with author and phrases")
@@ -157,6 +172,7 @@ def _bank(content: object, where: str) -> Bank:
         fence,
         lake,
         tuple(_phrase(one, f"{where}, phrase {number}", f"{author}{number}") for number, one in enumerate(phrases)),
+        _slips(content.get("slips", {}), where),
     )
 
 

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,7 +17,7 @@ from pvn.corpus.meadow.banks import Bank, Phrase, bundled_banks
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.references import Lexicon, refer_to_all
 from pvn.corpus.meadow.scene import Scene
-from pvn.corpus.meadow.sentences import fill_slots
+from pvn.corpus.meadow.sentences import correct_spelling, fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
 from pvn.processes import process_pool
@@ -70,6 +70,8 @@ class GeneratorSettings:
     """Phrases for training."""
     unseen: PhraseSet | None
     """Phrases held out of training; None if the banks are too small for that."""
+    spellings: Mapping[str, str]
+    """Without noise, how the words are spelt that authors misspell; otherwise empty."""
 
 
 @dataclass(frozen=True)
@@ -146,16 +148,16 @@ def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen:
     # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
     phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement]
     held_out = set() if is_all_unseen else _hold_out(phrases, np.random.default_rng((seed, 1)))
-    if not held_out:
-        everything = _phrase_set(phrases)
-        return GeneratorSettings(seed, noise, Lexicon.of(banks), everything, everything if is_all_unseen else None)
-    return GeneratorSettings(
-        seed,
-        noise,
-        Lexicon.of(banks),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase.template) not in held_out),
-        _phrase_set(phrase for phrase in phrases if _wording(phrase.template) in held_out),
+    # What a bank has no name for has one from the bundled banks.
+    spellings = (
+        {} if noise else {slip: word for bank in (*bundled_banks(), *banks) for slip, word in bank.slips.items()}
     )
+    seen = unseen = _phrase_set(phrases)
+    if held_out:
+        seen = _phrase_set(phrase for phrase in phrases if _wording(phrase.template) not in held_out)
+        unseen = _phrase_set(phrase for phrase in phrases if _wording(phrase.template) in held_out)
+    is_any_unseen = is_all_unseen or bool(held_out)
+    return GeneratorSettings(seed, noise, Lexicon.of(banks), seen, unseen if is_any_unseen else None, spellings)
 
 
 def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> Phrase:
@@ -182,7 +184,8 @@ def _write_instruction(
     )
     # A separate generator, so that noise changes nothing else.
     slips = np.random.default_rng(int(generator.integers(2**62)))
-    return fill_slots(phrase.template, references, settings.noise, slips), annotation
+    text = fill_slots(phrase.template, references, settings.noise, slips)
+    return correct_spelling(text, settings.spellings), annotation
 
 
 def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout | None = None) -> list[Segment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -59,6 +60,16 @@ def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list
         slipped = text[: match.start()] + _slip_in_word(match[0], generator) + text[match.end() :]
         parts[place] = (slipped, is_reference)
     return parts
+
+
+def correct_spelling(text: str, slips: Mapping[str, str]) -> str:
+    """The text with each word that is a slip spelt as it should be; capitals stay."""
+
+    def spelt(match: re.Match[str]) -> str:
+        word = slips.get(match[0].lower(), match[0])
+        return word[0].upper() + word[1:] if match[0][0].isupper() else word
+
+    return re.sub(r"[^\W_]+", spelt, text)
 
 
 def fill_slots(template: str, references: dict[str, str], noise: float, generator: np.random.Generator) -> str:

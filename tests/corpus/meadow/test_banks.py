@@ -40,6 +40,9 @@ from pvn.corpus.meadow.banks import read_bank
         ),
         ({"phrases": [{"do": ["goto A"], "say": "fly to {A} \ud83d"}]}, "half characters"),
         ({"lake": ["{COLOR} lake"]}, "lake: got '{COLOR} lake', expected plain words"),
+        ({"slips": {"Foward": "forward"}}, "slips: got {'Foward': 'forward'}, expected an object from words in small"),
+        ({"slips": {"foward": ""}}, "slips: got"),
+        ({"slips": ["foward"]}, "slips: got"),
         ({"fence": ["fence"]}, "fence: got 'fence', expected one {COLOR} in it"),
     ],
 )

@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pvn.corpus.meadow.banks import bundled_banks
-from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.meadow.banks import bundled_banks, read_bank
+from pvn.corpus.meadow.generator import make_meadow, make_settings
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre
 from pvn.corpus.meadow.manoeuvres import parse_manoeuvre
 from pvn.corpus.meadow.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
 from pvn.corpus.meadow.scene import Scene
-from pvn.corpus.meadow.sentences import fill_slots
+from pvn.corpus.meadow.sentences import correct_spelling, fill_slots
 from pvn.corpus.meadow.tours import PlannedFlight, first_pose
+from pvn.corpus.vocabulary import bundled_dictionary, tokenise
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
 
@@ -222,3 +223,26 @@ def test_noise_is_the_share_of_sentences_with_a_slip():
     pairs = list(zip(clean, noisy, strict=True))
     assert all(np.array_equal(one.demonstration.path, other.demonstration.path) for one, other in pairs)
     assert np.mean([one.task.instruction != other.task.instruction for one, other in pairs]) > 0.3
+
+
+def test_without_noise_authors_make_no_slips():
+    (author,) = [bank for bank in bundled_banks() if bank.slips]
+    texts = [*(phrase.template for phrase in author.phrases), *author.fence, *author.lake]
+    texts += [text for names in author.references.values() for text in names]
+    known = bundled_dictionary() | {word for right in author.slips.values() for word in tokenise(right)}
+
+    def unknown(text):
+        return set(tokenise(re.sub(r"\{\w+\}", "", text))) - known
+
+    assert {word for text in texts for word in unknown(text)} <= set(author.slips), "every misspelling is listed"
+    assert not any(unknown(correct_spelling(text, author.slips)) for text in texts)
+    assert correct_spelling("Foward untill {A} thats foward", author.slips) == "Forward until {A} that's forward"
+    noisy, clean = (make_settings(bundled_banks(), 0, noise, is_all_unseen=False).spellings for noise in (0.01, 0.0))
+    assert not noisy and clean == author.slips
+
+
+def test_a_users_slips_are_spelt_right_without_noise(bank_file):
+    phrases = [{"do": ["fence COLOR"], "say": "Foward to {F}"}]
+    bank = read_bank(bank_file(phrases=phrases, slips={"foward": "onward"}))
+    for noise, word in ((0.0, "Onward to "), (1e-9, "Foward to ")):
+        assert all(segment.task.instruction.startswith(word) for segment in make_meadow([bank], size=20, noise=noise))

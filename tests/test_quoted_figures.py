@@ -1,0 +1,299 @@
+"""Figures that the pages quote, each checked against the command, program or file that it comes from.
+
+Where one no longer holds, the failure shows the sentence to mend and the figures that belong there. Figures of
+`pvn-plus` change with its weights. Times, and what takes minutes or a GPU, are not checked here.
+"""
+
+import contextlib
+import io
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+import pvn
+from pvn.cli import main
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import FULL_SIZE, NOISE, plan_split, split_sizes
+from pvn.corpus.narrator.making import make_narrated
+from pvn.corpus.natural.bundled import natural_segments
+from pvn.evaluation.summary import Summary
+from pvn.geometry import Camera
+from pvn.simulator.interface import SimulatorConfig
+from pvn.viz.film_frames import FRAMES_PER_STEP
+from pvn.world.landmarks import LANDMARK_NAMES
+
+ROOT = Path(__file__).parent.parent
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A sentence with figures, and where they come from."""
+
+    page: str
+    sentence: str
+    """The sentence, with # for each figure; line breaks do not matter."""
+    source: str
+    """What prints the figures: a command, a program or a file."""
+    figures: Callable[[], list[float]]
+    """The figures as they are now."""
+    is_slow: bool = False
+
+    def told(self) -> tuple[str, list[str]]:
+        """The sentence as it stands on the page, and its figures."""
+        pattern = r"\s+".join(re.escape(word).replace(r"\#", f"({NUMBER.pattern})") for word in self.sentence.split())
+        found = re.findall(f"({pattern})", (ROOT / self.page).read_text(encoding="utf-8"))
+        assert len(found) == 1, f"{self.page}: got {len(found)} sentences like {self.sentence!r}, expected one"
+        sentence, *figures = found[0] if isinstance(found[0], tuple) else found
+        return " ".join(sentence.split()), figures
+
+
+def as_written(value, like):
+    """A value with as many decimals, and with commas, as the figure beside it."""
+    decimals = len(like.partition(".")[2])
+    return f"{value:,.{decimals}f}" if "," in like or value >= 10_000 else f"{value:.{decimals}f}"
+
+
+def printed(command):
+    """What a command prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as screen:
+        main(shlex.split(command)[1:])
+    return screen.getvalue()
+
+
+def numbers_after(pattern, text):
+    """The figures in the first place where a text is like a pattern."""
+    found = re.search(pattern, text)
+    assert found, f"nothing like {pattern!r} is printed any more; mend the page and this test: {text}"
+    return [float(figure.replace(",", "")) for figure in found.groups()]
+
+
+def program(page, number):
+    """What one of a page's programs prints."""
+    text = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)[number]
+    with contextlib.redirect_stdout(io.StringIO()) as screen:
+        exec(compile(text, page, "exec"), {"__name__": "__main__"})
+    return screen.getvalue()
+
+
+def flown(page, number):
+    return numbers_after(r"stopped (\d+) m from the gorilla after (\d+) steps", program(page, number))
+
+
+def results(stem):
+    return Summary.from_json(json.loads((ROOT / "docs" / "results" / f"{stem}.json").read_text()))
+
+
+def rates(*stems):
+    return [results(stem).overall.sr.value for stem in stems]
+
+
+def with_interval(estimate):
+    return [estimate.value, estimate.low, estimate.high]
+
+
+def natural_row(agent):
+    """Success of an agent on natural instructions, with its interval, in the table of the results page."""
+    page = (ROOT / "docs" / "results.md").read_text()
+    return numbers_after(rf"\| {agent} \| 300, natural dev \| ([\d.]+) \(([\d.]+) to ([\d.]+)\)", page)
+
+
+def film_steps():
+    text = printed("pvn show flight --field 5 --segment 2 --agent pvn --out flight.png")
+    (steps,) = numbers_after(r"after (\d+) step", text)
+    return [steps, steps * FRAMES_PER_STEP + 1]
+
+
+def oracle_figures():
+    report = json.loads(printed("pvn bench oracle --json"))
+    names = ("mean_steps", "metres_per_step", "mean_distance", "median_distance", "success_percent")
+    return [report["segments"], *(report[name] for name in (*names, "mean_start_goal", "median_start_goal"))]
+
+
+def natural_counts():
+    segments = natural_segments()
+    authors = [len({segment.author for segment in segments[split]}) for split in ("train", "dev")]
+    assert authors[1] == 1
+    return [sum(map(len, segments.values())), len(segments["train"]), authors[0], len(segments["dev"])]
+
+
+def full_size():
+    return sum(split_sizes(FULL_SIZE).values())
+
+
+def dev_figures():
+    found = results("pvn_dev")
+    return [
+        found.overall.flights, found.overall.sr.value, found.seen.sr.value, found.unseen.sr.value,
+        found.overall.mean_distance.value, found.overall.median_distance.value,
+        *rates("stop_dev", "average_dev", "oracle_dev"),
+    ]  # fmt: skip
+
+
+def camera():
+    eye = Camera()
+    return [eye.width, eye.height, math.degrees(eye.horizontal_view)]
+
+
+def limits():
+    config = SimulatorConfig()
+    return [config.max_speed, math.degrees(config.max_yaw_rate)]
+
+
+QUOTES = [
+    Quote(
+        "README.md",
+        "`pvn-plus`, which flies by default, reaches #% of the goals of 300 instructions by a person whose words it "
+        "has never read (95% interval # to #); the paper's agent reaches #% of them.",
+        "docs/results.md",
+        lambda: [*natural_row("pvn-plus"), natural_row("pvn")[0]],
+    ),
+    Quote(
+        "README.md",
+        "# held-out instructions in phrases, the paper's agent reaches #% (# to #); GSMN and Chaplot #% and #%.",
+        "docs/results/pvn_test.json, gsmn_test.json and chaplot_test.json",
+        lambda: [
+            results("pvn_test").overall.flights,
+            *with_interval(results("pvn_test").overall.sr),
+            *rates("gsmn_test", "chaplot_test"),
+        ],
+    ),
+    Quote(
+        "docs/index.md",
+        "The agent that flies by default reaches #% of the goals of 300 instructions by a person whose words it has "
+        "never read; the paper's agent, #% of # held-out instructions in phrases.",
+        "docs/results.md and docs/results/pvn_test.json",
+        lambda: [natural_row("pvn-plus")[0], *rates("pvn_test"), results("pvn_test").overall.flights],
+    ),
+    *(
+        Quote(page, sentence, "the counts of `pvn corpus make`", lambda: [full_size() + natural_counts()[0]])
+        for page, sentence in (
+            ("README.md", "instructions and flights; # without --size"),
+            ("docs/commands.md", "a small one; without --size # segments in a minute"),
+        )
+    ),
+    Quote("docs/commands.md", "all # landmark classes", "`pvn show catalogue`", lambda: [len(LANDMARK_NAMES)]),
+    Quote(
+        "docs/commands.md",
+        '`pvn fly "go to the gorilla" --field 3` says "stopped # m from the gorilla"',
+        '`pvn fly "go to the gorilla" --field 3`',
+        lambda: numbers_after(r"stopped (\d+) m from the gorilla", printed('pvn fly "go to the gorilla" --field 3')),
+    ),
+    *(
+        Quote(page, '"stopped # m from the gorilla after # steps", and the other', "the program", figures)
+        for page, figures in (
+            ("README.md", lambda: flown("README.md", 0)),
+            ("docs/python.md", lambda: flown("docs/python.md", 1)),
+        )
+    ),
+    Quote(
+        "docs/recordings.md",
+        "`pvn show flight --field 5 --segment 2 --agent pvn --out flight.SUFFIX`, # steps, # frames;",
+        "`pvn show flight --field 5 --segment 2 --agent pvn`",
+        film_steps,
+    ),
+    Quote(
+        "docs/recordings.md",
+        "(# for PVN, # for GSMN and Chaplot;",
+        "`stop_threshold` of the shipped agents",
+        lambda: [pvn.load_agent("pvn").stop_threshold, pvn.load_agent("gsmn").stop_threshold],
+    ),
+    Quote(
+        "docs/recordings.md",
+        "a flight of 100 steps has #.",
+        "`plan_every` of the shipped agent",
+        lambda: [-(-100 // pvn.load_agent("pvn").plan_every)],
+    ),
+    Quote(
+        "docs/corpus.md",
+        "as close to LANI as possible: # instructions in # fields.",
+        "the plan of `pvn corpus make`",
+        lambda: [full_size(), sum(len(plan_split(*split, 0, 0.3)) for split in split_sizes(FULL_SIZE).items())],
+    ),
+    Quote(
+        "docs/corpus.md",
+        "Its sentences come from # phrases,",
+        "the bundled phrase banks",
+        lambda: [sum(len(bank.phrases) for bank in bundled_banks())],
+    ),
+    Quote(
+        "docs/corpus.md",
+        "# flights of the corpus (seed 0) were described once more, each by hand, by someone who was told what is seen "
+        "from the start, what is passed on which side, and where the flight ends: # training segments by # authors, # "
+        "dev segments by another",
+        "the bundled natural instructions",
+        natural_counts,
+    ),
+    Quote("docs/corpus.md", "`--noise #`, the default, gives one sentence", "`NOISE`", lambda: [NOISE]),
+    Quote(
+        "docs/corpus.md",
+        "The vocabulary then has # ids,",
+        "the vocabulary of the shipped agent",
+        lambda: [len(pvn.load_agent("pvn").vocabulary)],
+    ),
+    Quote(
+        "docs/benchmarks.md",
+        "`pvn bench oracle`: # segments of random routes in random fields, drawn by LANI's rules. | figure | here | "
+        "paper | |---|---|---| | mean steps | # | 18 | | metres per step | # | 0.88 | | mean final distance, m | # | "
+        "1.38 | | median final distance, m | # | 1.29 | | within 5 m | #% | 100% | | mean start to goal, m | # | 15.8 "
+        "| | median start to goal, m | # | 14.8 |",
+        "`pvn bench oracle`",
+        oracle_figures,
+        is_slow=True,
+    ),
+    Quote(
+        "docs/benchmarks.md",
+        "In # dev flights the shipped agent reaches #% of its goals, #% with phrases that training may use and #% with "
+        "phrases that it never sees; mean final distance # m, median # m; STOP #%, AVERAGE #%, the oracle #%.",
+        "docs/results/*_dev.json",
+        dev_figures,
+    ),
+    Quote("docs/conventions.md", "# x # pixels, # degrees across.", "`Camera`", camera),
+    Quote(
+        "docs/conventions.md",
+        "| forward speed | 0 to # m/s, along the heading at each moment | clamped | | yaw rate | +-# degrees/s,",
+        "`SimulatorConfig`",
+        limits,
+    ),
+    Quote(
+        "docs/conventions.md", "The altitude is held at # m.", "`SimulatorConfig`", lambda: [SimulatorConfig().altitude]
+    ),
+]
+
+
+def marked(quote):
+    marks = [pytest.mark.slow if quote.is_slow else pytest.mark.long]
+    return pytest.param(quote, marks=marks, id=f"{quote.page}: {quote.sentence[:40]}")
+
+
+@pytest.mark.parametrize("quote", list(map(marked, QUOTES)))
+def test_a_page_quotes_what_is_printed(quote, undrawn, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    sentence, told = quote.told()
+    found = [as_written(value, like) for value, like in zip(quote.figures(), told, strict=True)]
+    assert told == found, (
+        f'{quote.page}: mend the sentence "{sentence}": it has the figures {", ".join(told)}, but {quote.source} gives '
+        f"{', '.join(found)}"
+    )
+
+
+@pytest.mark.slow
+def test_the_narrators_page_quotes_what_it_tells():
+    """Six of two hundred."""
+    told = re.findall(r"^- \*(.*)\*$", (ROOT / "docs" / "narrator.md").read_text(), re.MULTILINE)
+    texts = [segment.task.instruction for segment in make_narrated(200, seed=12)]
+    wrong = [text for text in told if text not in texts]
+    assert len(told) == 6 and not wrong, f"docs/narrator.md: mend {wrong}; six of those told now: {texts[::33][:6]}"
+
+
+def test_a_figure_that_no_longer_holds_is_named_with_the_sentence_to_mend(tmp_path, monkeypatch):
+    wrong = replace(QUOTES[-1], figures=lambda: [6.0])
+    with pytest.raises(AssertionError, match=r'mend the sentence "The altitude is held at 5 m\.".* gives 6'):
+        test_a_page_quotes_what_is_printed(wrong, None, tmp_path, monkeypatch)
