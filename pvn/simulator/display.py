@@ -261,6 +261,8 @@ def _show_tiles(first, last, cameras, fields, field_index, aimed, image):
 def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], width: int, height: int) -> Pictures:
     """Pictures (K, H, W, 3) of layouts[index (K,)], each by its own camera (18,)."""
     image = np.empty((len(index), height, width, 3), np.uint8)
+    if not len(index):
+        return image
     rows, fields = torch.from_numpy(np.stack(cameras)), pack(layouts, is_display=True)
     aimed = cpu.aim(rows, fields, index, num_solids(layouts, is_display=True))
     tiles = len(index) * num_tiles(width, height)

@@ -9,28 +9,25 @@ import math
 
 from pvn.world.solids import Solid, Vector, ball, box, rod, slab
 
-SANDSTONE, SANDSTONE_LIGHT, SANDSTONE_DARK = "#b04c33", "#c0614a", "#9a3f2a"
+SANDSTONE, SANDSTONE_LIGHT, SANDSTONE_DARK = "#9e4f3a", "#a85e49", "#853f2e"
 COAT, MANE, DARK_MANE, FACE = "#d2ab62", "#8a5426", "#6b3d1a", "#e6cf9c"
 PLINTH, DARK_PLINTH, BLACK = "#b9b5aa", "#77756f", "#17181a"
 GREEN, DARK_GREEN, LID, LID_RIB = "#1d6a3f", "#134a2b", "#3c434a", "#59626b"
 
 
-def _rock(centre: Vector, size: Vector, colour: str, turn: Vector) -> Solid:
-    """A lump of sandstone in layers, which are tilted."""
-    return ball(centre, size, colour, turn).painted("bands", SANDSTONE_DARK, 4.5)
+def _rock(centre: Vector, size: Vector, turn: Vector, colour: str = SANDSTONE) -> Solid:
+    """A lump of grainy sandstone."""
+    return ball(centre, size, colour, turn).painted("speckle", SANDSTONE_DARK, 9)
 
 
 def _boulder() -> list[Solid]:
-    """A weathered boulder of sandstone, its layers tilted, with chips at its foot."""
+    """A boulder of sandstone, taller than it is wide, its lumps leaning to one side."""
     return [
-        _rock((0.0, 0.05, 1.05), (2.7, 3.1, 2.6), SANDSTONE, (10, 16, 15)),
-        _rock((-0.15, 0.1, 1.75), (1.9, 2.2, 2.0), SANDSTONE_LIGHT, (12, 18, 40)),
-        _rock((0.55, -0.55, 0.95), (1.8, 1.9, 2.1), SANDSTONE_LIGHT, (14, 10, -20)),
-        _rock((-0.65, -0.5, 0.8), (1.6, 1.9, 1.9), SANDSTONE, (8, 22, 60)),
-        _rock((0.6, 0.75, 0.7), (1.5, 1.5, 1.6), SANDSTONE, (16, 14, 30)),
-        box((1.3, 0.35, 0.16), (0.5, 0.6, 0.5), SANDSTONE_LIGHT, (18, 25, 30)),
-        box((0.9, -1.25, 0.14), (0.45, 0.5, 0.4), SANDSTONE, (22, 12, 70)),
-        box((-1.2, 0.75, 0.14), (0.5, 0.4, 0.4), SANDSTONE_LIGHT, (12, 28, 10)),
+        _rock((0.0, 0.0, 1.1), (2.6, 2.3, 3.2), (18, 10, 20)),
+        _rock((0.25, -0.4, 1.3), (1.7, 2.1, 2.9), (30, -16, 35), SANDSTONE_LIGHT),
+        _rock((-0.3, 0.35, 1.45), (1.9, 1.6, 2.7), (22, 14, -10)),
+        _rock((0.6, 0.5, 0.8), (1.5, 1.9, 2.0), (12, 26, 50), SANDSTONE_LIGHT),
+        _rock((-0.6, -0.65, 0.7), (1.6, 1.7, 2.1), (26, -20, 10)),
     ]
 
 
