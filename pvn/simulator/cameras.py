@@ -50,7 +50,9 @@ def looking_at(
 
 def on_drone(pose_world: npt.NDArray[np.floating], camera: Camera) -> Array:
     """The camera (18,) of a drone at a pose (6,), field frame."""
-    turn = rotation_world_body(torch.from_numpy(np.array([pose_world[3:]], np.float64)))[0] @ rotation_body_camera(camera)
+    turn = rotation_world_body(torch.from_numpy(np.array([pose_world[3:]], np.float64)))[0] @ rotation_body_camera(
+        camera
+    )
     right, down, ahead = turn.numpy().T
     row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
     row[ORIGIN : ORIGIN + 3] = pose_world[:3]

@@ -100,6 +100,7 @@ def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
 
 
 def aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) -> Any:
+    """The solids of each field as its camera sees them, (B, num_solids, NUM_AIMED_COLUMNS) float32."""
     aimed = np.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), np.float32)
     run_in_parallel(_aim_all, len(cameras), 32, cameras.numpy(), fields, field_index.numpy(), aimed)
     return aimed

@@ -103,11 +103,11 @@ def _mirrored(x, y, dx, dy, dz, fields, field):
             if t < best:
                 best, hit, seen = t, row, landmark
     if hit >= 0:
-        return solid_colour(
-            x + best * dx, y + best * dy, best * dz, dx, dy, dz, fields, field, seen, hit, True
-        )
+        return solid_colour(x + best * dx, y + best * dy, best * dz, dx, dy, dz, fields, field, seen, hit, True)
     if side != SKY:
-        return display_fence(side, (y + best * dy) if side >= EAST else (x + best * dx), best * dz, dx, dy, fields.noise)
+        return display_fence(
+            side, (y + best * dy) if side >= EAST else (x + best * dx), best * dz, dx, dy, fields.noise
+        )
     red, green, blue, t = tree_colour(x, y, ZERO, dx, dy, dz, FAR, fields.noise)
     if t < FAR:
         return red, green, blue

@@ -14,11 +14,9 @@ from pvn.simulator.rays import (
     COS,
     EAST,
     FAR,
-    FENCE_HEIGHT,
     FIELD,
     HALF,
     NEAR,
-    NORTH,
     ONE,
     REACH,
     SCALE,
@@ -26,7 +24,6 @@ from pvn.simulator.rays import (
     SKY,
     SUN_X,
     SUN_Y,
-    SUN_Z,
     TINY,
     TWO,
     WEST,
@@ -70,7 +67,7 @@ CONTACT = F(1.1)
 
 @scalar
 def post_distance(ox, oy, oz, dx, dy, dz, limit):
-    """Distance to the nearest fence post before `limit`, and the side it stands on; `limit` and SKY if there is none."""
+    """Distance to the nearest fence post before `limit`, and the side it stands on; `limit` and SKY if none."""
     best, side = limit, SKY
     for axis in range(2):
         across, along = (ox, oy) if axis == 0 else (oy, ox)
@@ -118,7 +115,10 @@ def display_fence(side, along, height, dx, dy, noise):
 def display_post(side, x, y, z, dx, dy):
     """A square post in the colour of its fence; the cap is brighter."""
     red, green, blue = fence_colour(side, F(0.25), ZERO)
-    near_x, near_y = x - F(floor_cell(x / POST_GAP + HALF)) * POST_GAP, y - F(floor_cell(y / POST_GAP + HALF)) * POST_GAP
+    near_x, near_y = (
+        x - F(floor_cell(x / POST_GAP + HALF)) * POST_GAP,
+        y - F(floor_cell(y / POST_GAP + HALF)) * POST_GAP,
+    )
     if z > POST_TOP - F(0.02):
         light = F(1.12)
     elif abs(near_x) > abs(near_y):
@@ -215,7 +215,7 @@ def display_sky(dx, dy, dz, noise):
 
 @scalar
 def grass_light(x, y, dx, dy, dz, footprint, noise):
-    """Brightness of grass around 1, and how yellow it is around 0, where a ray comes down; pixels are `footprint` wide."""
+    """Brightness of grass, around 1, and how yellow it is, around 0, where a ray comes down on a pixel so wide."""
     patch = cloud_at(noise, x * F(0.9), y * F(0.9)) - HALF
     tuft = cloud_at(noise, x * F(4), y * F(4)) - HALF
     light = ONE + F(0.26) * patch + F(0.30) * tuft
@@ -240,18 +240,24 @@ def grass_light(x, y, dx, dy, dz, footprint, noise):
 
 
 @scalar
+def _length(x, y, z):
+    return math.sqrt(x * x + y * y + z * z)
+
+
+@scalar
 def solid_gap(x, y, z, solids, row):
     """About how far a landmark-frame point is from a solid's surface, negative inside, in the landmark's metres."""
     ux, uy, uz = to_unit(x, y, z, solids, row, ONE)
-    # Rows of the matrix are one over the half sizes long.
-    a = math.sqrt(solids[row, M] * solids[row, M] + solids[row, M + 1] * solids[row, M + 1] + solids[row, M + 2] * solids[row, M + 2])  # fmt: skip  # noqa: E501
-    b = math.sqrt(solids[row, M + 3] * solids[row, M + 3] + solids[row, M + 4] * solids[row, M + 4] + solids[row, M + 5] * solids[row, M + 5])  # fmt: skip  # noqa: E501
-    c = math.sqrt(solids[row, M + 6] * solids[row, M + 6] + solids[row, M + 7] * solids[row, M + 7] + solids[row, M + 8] * solids[row, M + 8])  # fmt: skip  # noqa: E501
+    # The rows of the matrix are as long as one over the half sizes.
+    a = _length(solids[row, M], solids[row, M + 1], solids[row, M + 2])
+    b = _length(solids[row, M + 3], solids[row, M + 4], solids[row, M + 5])
+    c = _length(solids[row, M + 6], solids[row, M + 7], solids[row, M + 8])
     kind = solids[row, KIND]
     if kind == ZERO:
-        length = math.sqrt(ux * ux + uy * uy + uz * uz)
-        steepness = math.sqrt(ux * ux * a * a + uy * uy * b * b + uz * uz * c * c)
-        return length * (length - ONE) / max(steepness, F(1e-4))
+        length = _length(ux, uy, uz)
+        gap = length * (length - ONE) / max(_length(ux * a, uy * b, uz * c), F(1e-4))
+        # Far from a flat ellipsoid this is too short; no point of it is further from its centre than its half sizes.
+        return max(gap, _length(ux / a, uy / b, uz / c) - ONE / min(a, min(b, c)))
     if kind == ONE:
         ex, ey, ez = (abs(ux) - ONE) / a, (abs(uy) - ONE) / b, (abs(uz) - ONE) / c
     else:
@@ -260,8 +266,7 @@ def solid_gap(x, y, z, solids, row):
         radius = (taper + ONE) * HALF + (taper - ONE) * HALF * level
         ex, ey = (math.sqrt(ux * ux + uy * uy) - radius) * TWO / (a + b), -FAR
         ez = (abs(uz) - ONE) / c
-    px, py, pz = max(ex, ZERO), max(ey, ZERO), max(ez, ZERO)
-    return math.sqrt(px * px + py * py + pz * pz) + min(max(ex, max(ey, ez)), ZERO)
+    return _length(max(ex, ZERO), max(ey, ZERO), max(ez, ZERO)) + min(max(ex, max(ey, ez)), ZERO)
 
 
 @scalar

@@ -17,7 +17,6 @@ from matplotlib.patches import Circle, Patch, Polygon
 from pvn.viz import palette
 from pvn.viz.field_views import REACH, Picture, field_from_above
 from pvn.viz.labels import Floats, Rectangle, along_path, place_names, place_numbers
-from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 from pvn.world.task import SUCCESS_M
 
@@ -46,21 +45,27 @@ def draw_picture(axis: Axes, picture: Picture, title: str = "", *, font: float =
 
 
 def draw_names(
-    axis: Axes, layout: Layout, metres_per_point: float, avoided: Sequence[npt.NDArray[Any]], *, font: float = NAME_FONT
+    axis: Axes,
+    layout: Layout,
+    metres_per_point: float,
+    avoided: Sequence[npt.NDArray[Any]],
+    *,
+    font: float = NAME_FONT,
+    **options: Any,
 ) -> list[Rectangle]:
     """The names of landmarks where they hide neither each other nor the avoided lines (P, 2); returns their places.
 
-    A name for which there is no room is left out. metres_per_point: of the field in the picture.
+    A name for which there is no room is left out. metres_per_point: of the field in the picture. options: of
+    `place_names`.
     """
-    lines = [along_path(line) for line in avoided if len(line)]
-    places = place_names(layout, metres_per_point, font, np.concatenate(lines) if lines else None)
-    for mark, place in zip(layout.landmarks, places, strict=True):
-        if place is not None:
-            axis.text(
-                place.x, place.y, LANDMARK_CLASSES[mark.name].noun, color="white", fontsize=font,
-                ha="center", va="center", path_effects=outline(1.8, THIN_EDGE), zorder=6,
-            )  # fmt: skip
-    return [place for place in places if place is not None]
+    points = np.concatenate([np.empty((0, 2)), *map(along_path, avoided)])
+    names = place_names(layout, metres_per_point, font, points=points, **options)
+    for name in names:
+        axis.text(
+            name.place.x, name.place.y, name.text, color="white", fontsize=font, linespacing=1.0,
+            ha="center", va="center", path_effects=outline(1.8, THIN_EDGE), zorder=6,
+        )  # fmt: skip
+    return [name.place for name in names]
 
 
 def draw_top_down(
@@ -96,10 +101,11 @@ def start_arrow(start: Sequence[float], size: float) -> Floats:
     return corners
 
 
-def draw_start(axis: Axes, start: Sequence[float], *, size: float = 1.3) -> None:
-    """An arrow for the start pose x, y, yaw, field frame; size in metres."""
+def draw_start(axis: Axes, start: Sequence[float], *, size: float = 1.3, edge: float = 1.0) -> None:
+    """An arrow for the start pose x, y, yaw, field frame; size in metres, edge in points."""
     arrow = Polygon(
-        start_arrow(start, size), closed=True, facecolor=palette.START, edgecolor=palette.OUTLINE, linewidth=1.0, zorder=7
+        start_arrow(start, size), closed=True, facecolor=palette.START, edgecolor=palette.OUTLINE, linewidth=edge,
+        zorder=7,
     )  # fmt: skip
     axis.add_patch(arrow)
     # For the legend, in which an arrow would be a box.
@@ -110,6 +116,12 @@ def draw_goal(axis: Axes, goal: Sequence[float]) -> None:
     """A star at the goal (x, y), field frame."""
     x, y = goal
     axis.scatter(x, y, s=150, color=palette.GOAL, marker="*", edgecolor=palette.OUTLINE, zorder=7, label="goal")
+
+
+def goal_circle(goal: Sequence[float]) -> Floats:
+    """Points (25, 2) around the region in which a flight has to stop; goal (x, y), field frame."""
+    angle = np.linspace(0, 2 * math.pi, 25)
+    return np.array(goal) + SUCCESS_M * np.stack([np.cos(angle), np.sin(angle)], -1)
 
 
 def draw_goal_region(axis: Axes, goal: Sequence[float], *, width: float = 1.1) -> None:
@@ -154,9 +166,9 @@ def _line(colour: str, style: Any, label: str) -> Line2D:
     return Line2D([], [], color=colour, linestyle=style, linewidth=1.3, label=label, path_effects=outline(1.3))
 
 
-def _dot(colour: str, label: str) -> Line2D:
+def _dot(colour: str, label: str, marker: str = "o") -> Line2D:
     return Line2D(
-        [], [], linestyle="", marker="o", markersize=4.5, label=label,
+        [], [], linestyle="", marker=marker, markersize=4.5, label=label,
         markerfacecolor=colour, markeredgecolor=palette.OUTLINE, markeredgewidth=0.7,
     )  # fmt: skip
 
@@ -164,7 +176,7 @@ def _dot(colour: str, label: str) -> Line2D:
 def path_handles(*, has_goals: bool) -> list[Line2D]:
     """Legend entries for the paths and marks of a flight."""
     demonstrated = [_line(palette.DEMONSTRATED, (0, (2.2, 1.1)), "demonstrated"), goal_handle()] if has_goals else []
-    return [_line(palette.FLOWN, "-", "flown"), _dot(palette.START, "start"), *demonstrated]
+    return [_line(palette.FLOWN, "-", "flown"), _dot(palette.START, "start", "^"), *demonstrated]
 
 
 def goal_handle() -> Line2D:

@@ -69,7 +69,7 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
     """The field with the flown poses (T + 1, 6) and the demonstrated path; the steps of views shown are numbered."""
     start = (float(flown[0, 0]), float(flown[0, 1]), float(flown[0, 5]))
     goal = path_end(demonstrated)
-    lines = [flown[:, :2], start_arrow(start, START_SIZE)]
+    lines: list[npt.NDArray[Any]] = [flown[:, :2], start_arrow(start, START_SIZE)]
     lines += [] if demonstrated is None else [demonstrated]
     names = draw_top_down(axis, task.layout, metres_per_point=METRES_PER_POINT, avoided=lines)
     draw_path(axis, flown[:, :2], palette.FLOWN, "-", "flown")
@@ -146,7 +146,8 @@ def draw_flight(
     titles = [
         f"{number}   {step * STEP_SECONDS:.1f} s, {speeds[step]:.1f} m/s" for number, step in enumerate(shown, start=1)
     ]
-    titles[0] = f"1   the start, in the corner the agent's own picture ({camera.width} x {camera.height})"
+    titles[-1] += ", the end"
+    titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
     _draw_views(strip, views, titles, frames[flight, 0])
     figure.suptitle("\n".join(title), fontsize=TITLE_FONT, parse_math=False)
     save_figure(figure, path)

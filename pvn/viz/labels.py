@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +65,7 @@ class Rectangle:
 def along_path(points: npt.NDArray[np.floating], spacing: float = 0.4) -> Floats:
     """Points (Q, 2) along the line through points (P, 2), at most `spacing` metres apart."""
     parts = [np.asarray(points[:1], float)]
-    for begin, end in zip(points[:-1], points[1:], strict=True):
+    for begin, end in itertools.pairwise(points):
         count = max(1, math.ceil(math.dist(begin, end) / spacing))
         parts.append(begin + np.linspace(1 / count, 1, count)[:, None] * (end - begin))
     return np.concatenate(parts)
@@ -76,40 +78,58 @@ def _badness(place: Rectangle, taken: Sequence[Rectangle], bodies: Sequence[Rect
 
 
 def _bodies(layout: Layout) -> list[Rectangle]:
-    return [
-        Rectangle(mark.x, mark.y, 2 * BODY * mark.radius, 2 * BODY * mark.radius) for mark in layout.landmarks
-    ]
+    return [Rectangle(mark.x, mark.y, 2 * BODY * mark.radius, 2 * BODY * mark.radius) for mark in layout.landmarks]
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a landmark, and where it goes."""
+
+    text: str
+    """In one line or more."""
+    place: Rectangle
+
+
+def _inside(place: Rectangle) -> Rectangle:
+    """The same, moved sideways into the picture."""
+    half = place.width / 2
+    return replace(place, x=min(max(place.x, REACH[0] + half), REACH[1] - half))
 
 
 def place_names(
-    layout: Layout, metres_per_point: float, font: float, points: Floats | None = None
-) -> list[Rectangle | None]:
-    """Where the name of each landmark goes: below it, or where it covers less; None where there is no room.
+    layout: Layout,
+    metres_per_point: float,
+    font: float,
+    *,
+    points: Floats | None = None,
+    taken: Sequence[Rectangle] = (),
+    line_letters: int = 40,
+) -> list[Name]:
+    """Where the names of landmarks go: below each, or where they cover less; left out where there is no room.
 
     font in points, of `metres_per_point` metres of the field each; points (P, 2), field frame: what names should not
-    cover, such as paths.
+    cover, such as paths; taken: nor these. line_letters: of a line of a name, at most.
     """
     points = np.empty((0, 2)) if points is None else points
-    bodies, taken = _bodies(layout), list[Rectangle]()
-    places: list[Rectangle | None] = [None] * len(layout.landmarks)
-    height = LETTER_HEIGHT * font * metres_per_point
+    bodies, covered, names = _bodies(layout), list(taken), list[Name]()
     # Those near the paths first: they matter most.
     near = [np.hypot(*(points - (mark.x, mark.y)).T).min() if len(points) else 0.0 for mark in layout.landmarks]
     for index in np.argsort(near, kind="stable").tolist():
         mark = layout.landmarks[index]
-        width = LETTER_WIDTH * font * metres_per_point * len(LANDMARK_CLASSES[mark.name].noun)
+        lines = textwrap.wrap(LANDMARK_CLASSES[mark.name].noun, line_letters)
+        width = LETTER_WIDTH * font * metres_per_point * max(map(len, lines))
+        height = LETTER_HEIGHT * font * metres_per_point * len(lines)
         reach = 0.52 * mark.radius + height / 2
         aside = 0.5 * mark.radius + width / 2
         offsets = [(0, -reach), (0, reach), (aside, 0), (-aside, 0)]
         offsets += [(x * (0.2 * mark.radius + width / 2), y * reach) for y in (-1, 1) for x in (1, -1)]
-        tried = [Rectangle(mark.x + x, mark.y + y, width, height) for x, y in offsets]
-        others = [body for number, body in enumerate(bodies) if number != index]
-        badness = [_badness(place, taken, others, points) for place in tried]
+        tried = [_inside(Rectangle(mark.x + x, mark.y + y, width, height)) for x, y in offsets]
+        badness = [_badness(place, covered, bodies, points) for place in tried]
         best = int(np.argmin(badness))
         if badness[best] < OVER_NAME:
-            places[index] = tried[best]
-            taken.append(tried[best])
-    return places
+            names.append(Name("\n".join(lines), tried[best]))
+            covered.append(tried[best])
+    return names
 
 
 def place_numbers(
