@@ -156,7 +156,7 @@ def _ground(x, y, dx, dy, dz, distance, footprint, is_lit, fields, field):
     if inside < ZERO:
         red, green, blue = F(0.44) + F(0.10) * yellow, F(0.49) + F(0.03) * yellow, F(0.25)
     else:
-        red, green, blue = F(0.30) + F(0.10) * yellow, F(0.49) + F(0.04) * yellow, F(0.155)
+        red, green, blue = F(0.284) + F(0.10) * yellow, F(0.464) + F(0.04) * yellow, F(0.147)
     sand = min(max((wet - F(0.24)) * F(12), ZERO), ONE)
     if sand > ZERO:
         damp = ONE - F(0.32) * max(wet - F(0.38), ZERO) * F(8)

@@ -48,7 +48,7 @@ from pvn.simulator.shading import (
     texture_at,
     unit_normal,
 )
-from pvn.world.solids import KIND, TAPER, M
+from pvn.world.solids import BOUND, CENTRE, KIND, TAPER, M
 
 POST_GAP, POST_HALF, POST_TOP = F(5), F(0.15), F(2.62)
 """Between fence posts, half their width, and their height."""
@@ -61,6 +61,8 @@ NUM_TREES = 144
 TREES_PER_RADIAN = F(NUM_TREES / (2 * math.pi))
 TREE_GAP = F(2 * math.pi * 92 / NUM_TREES)
 HIGHEST_TREE = F(15)
+HIGHEST_HILL = F(0.11)
+"""Sine of its angle above the horizon."""
 CONTACT = F(1.1)
 """How far from a solid its contact shadow reaches."""
 
@@ -166,6 +168,8 @@ def tree_colour(ox, oy, oz, dx, dy, dz, limit, noise):
             half_height = F(0.42) * height
             is_conifer = tint > F(0.72)
             shift = (place - F(tree) - F(0.2) - F(0.6) * spread - HALF * F(row)) * TREE_GAP
+            if abs(shift) > F(1.3) * half_width:
+                continue
             bumps = cloud_at(noise, shift * F(6) + F(31) * F(tree & 7), z * F(6)) - HALF
             leaves = cloud_at(noise, shift * F(19), z * F(19) + F(13) * F(tree & 15)) - HALF
             rough = F(0.32) * bumps + F(0.22) * leaves
@@ -199,18 +203,15 @@ def tree_colour(ox, oy, oz, dx, dy, dz, limit, noise):
 @scalar
 def display_sky(dx, dy, dz, noise):
     """The sky with hills at the horizon."""
-    red, green, blue = sky_colour(dx, dy, dz, noise)
-    azimuth = math.atan2(dy, dx)
-    ridge = F(0.035) + F(0.07) * cloud_at(noise, azimuth * F(6) + F(40), F(90))
-    flat = math.sqrt(dx * dx + dy * dy)
-    if dz < ridge * flat:
-        share = F(0.5)
-        return (
-            HORIZON_RED + (F(0.42) - HORIZON_RED) * share,
-            HORIZON_GREEN + (F(0.55) - HORIZON_GREEN) * share,
-            HORIZON_BLUE + (F(0.62) - HORIZON_BLUE) * share,
-        )
-    return red, green, blue
+    if dz < HIGHEST_HILL:
+        ridge = F(0.035) + F(0.07) * cloud_at(noise, math.atan2(dy, dx) * F(6) + F(40), F(90))
+        if dz < ridge * math.sqrt(dx * dx + dy * dy):
+            return (
+                HORIZON_RED + (F(0.42) - HORIZON_RED) * HALF,
+                HORIZON_GREEN + (F(0.55) - HORIZON_GREEN) * HALF,
+                HORIZON_BLUE + (F(0.62) - HORIZON_BLUE) * HALF,
+            )
+    return sky_colour(dx, dy, dz, noise)
 
 
 @scalar
@@ -283,7 +284,11 @@ def contact_shadow(x, y, z, nx, ny, nz, fields, field, landmark):
         )
         nearest = height / scale
         for row in range(fields.first_solid[kind], fields.first_solid[kind + 1]):
-            nearest = min(nearest, solid_gap(lx, ly, lz, solids, row))
+            # Most solids are too far away to matter: test the bounding sphere first.
+            ax, ay, az = solids[row, CENTRE] - lx, solids[row, CENTRE + 1] - ly, solids[row, CENTRE + 2] - lz
+            reach = solids[row, BOUND] + nearest
+            if ax * ax + ay * ay + az * az < reach * reach:
+                nearest = min(nearest, solid_gap(lx, ly, lz, solids, row))
         # What is near counts more.
         weight = F(0.4) if step == 0 else F(0.35) if step == 1 else F(0.25)
         hidden += weight * (height - max(nearest, ZERO) * scale) / height

@@ -60,6 +60,9 @@ def wrapped(text: str, size: float, width: float, max_lines: int | None = None) 
             lines[-1] += f" {word}"
             continue
         lines.append("")
+        if font.getlength(word) <= width:
+            lines[-1] = word
+            continue
         for letter in word:
             if font.getlength(lines[-1] + letter) > width:
                 lines.append("")
