@@ -145,7 +145,8 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
         )  # fmt: skip
         axis.annotate(
             summary.system, (radii[-1], end), (radii[-1] + 0.45, height), color=colour, va="center", fontsize=9,
-            annotation_clip=False, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1, "relpos": (0, 0.5)},
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1, "relpos": (0, 0.5)},
         )  # fmt: skip
         if len(summaries) <= MAX_BANDS:
             axis.fill_between(

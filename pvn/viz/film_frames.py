@@ -31,6 +31,8 @@ from pvn.world.task import SUCCESS_M
 
 WIDTH, HEIGHT = 1280, 720
 FRAMES_PER_STEP = 6
+FRAMES_PER_VIEW = 2
+"""The view changes every second frame: it takes longer to draw than all the rest."""
 SUPERSAMPLING = 2
 """Lines are drawn this many times larger and then reduced, which smooths their edges."""
 TITLE_HEIGHT = 84
@@ -277,8 +279,6 @@ def _draw_view(image: Image.Image, record: FlightRecord, moment: Moment, pose: F
     draw = ImageDraw.Draw(image)
     draw.rectangle((left - 2, top - 2, left + own.width + 1, top + own.height + 1), fill=palette.FILM_TEXT)
     image.paste(own, (left, top))
-    title = f"what the drone sees; in the corner the agent's own picture, {camera.width} x {camera.height}"
-    draw.text((VIEW[0], 98), title, fill=palette.FILM_NOTE, font=font_of(13), anchor="lm")
 
 
 def _draw_backdrop(film: _Film, moment: Moment) -> Image.Image:
@@ -286,6 +286,9 @@ def _draw_backdrop(film: _Film, moment: Moment) -> Image.Image:
     image = Image.new("RGB", (WIDTH, HEIGHT), palette.FILM_BACKGROUND)
     _draw_instruction(image, film.record.task.instruction)
     _draw_legend(image, film.record, moment.has_prediction)
+    camera = film.record.camera
+    title = f"what the drone sees; in the corner the agent's own picture, {camera.width} x {camera.height}"
+    ImageDraw.Draw(image).text((VIEW[0], 98), title, fill=palette.FILM_NOTE, font=font_of(13), anchor="lm")
     _draw_maps(image, film, moment)
     return image
 
@@ -320,17 +323,21 @@ def draw_frames(record: FlightRecord, every: int = 1) -> Iterator[Bytes]:
         backdrop = _draw_backdrop(film, moment)
         is_last = moment is record.moments[-1]
         before, after = flown[moment.step], flown[moment.step + 1]
+        seen = -1
         for part in range(FRAMES_PER_STEP + is_last):
             if part < FRAMES_PER_STEP and (moment.step * FRAMES_PER_STEP + part) % every:
                 continue
-            share = part / FRAMES_PER_STEP
-            pose, time = interpolate_pose(before, after, share), moment.step + share
+            time = moment.step + part / FRAMES_PER_STEP
+            pose = interpolate_pose(before, after, part / FRAMES_PER_STEP)
             field = ground.copy()
             trail = [_place(point) for point in (*flown[: moment.step + 1], pose)]
             _draw_outlined(ImageDraw.Draw(field), trail, palette.FLOWN, 6)
             _draw_drone(field, pose, half_view)
+            if part // FRAMES_PER_VIEW != seen:
+                seen = part // FRAMES_PER_VIEW
+                share = seen * FRAMES_PER_VIEW / FRAMES_PER_STEP
+                _draw_view(backdrop, record, moment, interpolate_pose(before, after, share))
             frame = backdrop.copy()
-            _draw_view(frame, record, moment, pose)
             frame.paste(field.reduce(SUPERSAMPLING), FIELD[:2])
             for curve in film.curves:
                 curve.draw(frame, time)

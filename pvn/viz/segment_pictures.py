@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,15 +90,21 @@ def draw_segment(path: Path, segment: Segment) -> None:
 def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
     """Write a sheet of segments from above, three in a row, each under its sentence."""
     columns = min(3, len(segments))
-    rows = math.ceil(len(segments) / columns)
+    titles = [
+        [*wrapped(quoted(segment.task.instruction), 12, 72 * (SHEET_INCHES - 0.2), 4), *_annotation_lines(segment)[:1]]
+        for segment in segments
+    ]
+    sheet = list(zip(segments, titles, strict=True))
+    rows = [sheet[begin : begin + columns] for begin in range(0, len(sheet), columns)]
+    heights = [SHEET_INCHES + 0.21 * max(len(lines) for _, lines in row) for row in rows]
     figure, cells = plt.subplots(
-        rows, columns, figsize=(SHEET_INCHES * columns, 6.4 * rows), layout="constrained", squeeze=False
-    )
+        len(rows), columns, figsize=(SHEET_INCHES * columns, sum(heights)), layout="constrained", squeeze=False,
+        height_ratios=heights,
+    )  # fmt: skip
     for cell in cells.flat[len(segments) :]:
         cell.set_axis_off()
-    for cell, segment in zip(cells.flat, segments, strict=False):
+    for cell, (segment, lines) in zip(cells.flat, sheet, strict=False):
         _draw_above(cell, segment, SHEET_PX, SHEET_METRES_PER_POINT)
         cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        lines = [*wrapped(quoted(segment.task.instruction), 12, 72 * SHEET_INCHES, 4), *_annotation_lines(segment)[:1]]
         cell.set_title("\n".join(lines), fontsize=12, parse_math=False)
     save_figure(figure, path)
