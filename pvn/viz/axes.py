@@ -134,6 +134,7 @@ def draw_goal_region(axis: Axes, goal: Sequence[float], *, width: float = 1.1) -
 
 def draw_numbers(
     axis: Axes,
+    layout: Layout,
     poses: npt.NDArray[Any],
     metres_per_point: float,
     taken: Sequence[Rectangle],
@@ -141,10 +142,10 @@ def draw_numbers(
 ) -> None:
     """Numbers from 1 beside poses (N, 6), field frame, each with a line to its dot on the path.
 
-    They hide neither each other, nor names and marks (taken), nor the avoided lines (P, 2).
+    They hide neither each other, nor names and marks (taken), nor landmarks, nor the avoided lines (P, 2).
     """
     spots, points = poses[:, :2].astype(float), np.concatenate([along_path(line) for line in avoided])
-    places = place_numbers(spots, poses[:, 5].tolist(), metres_per_point, taken, points)
+    places = place_numbers(layout, spots, poses[:, 5].tolist(), metres_per_point, taken=taken, points=points)
     for number, ((x, y), place) in enumerate(zip(spots.tolist(), places, strict=True), start=1):
         axis.plot([x, place.x], [y, place.y], color=palette.OUTLINE, linewidth=0.9, zorder=5)
         axis.scatter(x, y, s=22, color=palette.FLOWN, edgecolor=palette.OUTLINE, linewidth=0.9, zorder=6)

@@ -25,6 +25,7 @@ from pvn.viz.axes import draw_goal, draw_numbers, draw_path, draw_start, draw_to
 from pvn.viz.drawn_text import quoted, wrapped
 from pvn.viz.drone_views import views_from
 from pvn.viz.flight_record import Floats, path_end
+from pvn.viz.labels import Rectangle
 from pvn.viz.saving import save_figure
 from pvn.world.task import Task
 
@@ -37,6 +38,8 @@ SMALL_VIEWS = (6, 4, 3, 2, 1, 0)
 """How many views there may be below the first: as many as fill their rows."""
 START_SIZE = 1.3
 """Of the arrow at the start, metres."""
+GOAL_SIZE = 1.6
+"""Of the star at the goal, metres."""
 
 LARGE_VIEW = 640
 """Pixels across the view from the start."""
@@ -79,7 +82,8 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
     draw_start(axis, start, size=START_SIZE)
     if goal is not None:
         draw_goal(axis, goal)
-    draw_numbers(axis, flown[list(shown)], METRES_PER_POINT, names, lines)
+    star = [] if goal is None else [Rectangle(*goal, GOAL_SIZE, GOAL_SIZE)]
+    draw_numbers(axis, task.layout, flown[list(shown)], METRES_PER_POINT, [*names, *star], lines)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 

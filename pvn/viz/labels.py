@@ -133,19 +133,25 @@ def place_names(
 
 
 def place_numbers(
-    spots: Floats, yaws: Sequence[float], metres_per_point: float, taken: Sequence[Rectangle], points: Floats
+    layout: Layout,
+    spots: Floats,
+    yaws: Sequence[float],
+    metres_per_point: float,
+    *,
+    taken: Sequence[Rectangle],
+    points: Floats,
 ) -> list[Rectangle]:
     """Where the numbers of spots (N, 2) with headings go: to their right, or where they cover less.
 
-    taken: names and marks; points (P, 2): paths, which numbers should not cover either.
+    taken: names and marks; points (P, 2): paths, which numbers should not cover either, nor the layout's landmarks.
     """
-    size, found = NUMBER_SIZE * metres_per_point, list[Rectangle]()
+    size, found, bodies = NUMBER_SIZE * metres_per_point, list[Rectangle](), _bodies(layout)
     for (x, y), yaw in zip(spots.tolist(), yaws, strict=True):
         tried = [
             Rectangle(x + far * size * math.cos(yaw + turn), y + far * size * math.sin(yaw + turn), size, size)
             for far in DISTANCES
             for turn in np.radians((-90, 90, -60, 60, -120, 120, -30, 30, 180, 0)).tolist()
         ]
-        badness = [_badness(place, [*taken, *found], (), points) for place in tried]
+        badness = [_badness(place, [*taken, *found], bodies, points) for place in tried]
         found.append(tried[int(np.argmin(badness))])
     return found

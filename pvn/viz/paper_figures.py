@@ -83,15 +83,20 @@ def _draw_paths(axis: Axes, flight: GalleryFlight, *, width: float = 2.0, start_
     draw_start(axis, flight.task.start, size=start_size, edge=0.6)
 
 
-def _draw_names(axis: Axes, flight: GalleryFlight, width_inches: float, corner: tuple[int, int]) -> None:
-    """The names of landmarks for which there is room, in a picture so wide; not in the corner of the outcome."""
+def _lines(flight: GalleryFlight) -> list[npt.NDArray[Any]]:
+    """What labels should not hide: the paths, the arrow at the start, the goal region; points (P, 2) of each."""
     lines: list[npt.NDArray[Any]] = [flight.points, start_arrow(flight.task.start, GALLERY_START)]
     if flight.demonstrated is not None and flight.goal is not None:
         lines += [flight.demonstrated, goal_circle(flight.goal)]
+    return lines
+
+
+def _draw_names(axis: Axes, flight: GalleryFlight, width_inches: float, corner: tuple[int, int]) -> None:
+    """The names of landmarks for which there is room, in a picture so wide; not in the corner of the outcome."""
     width, height = (share * EXTENT for share in LABEL_SIZE)
     x, y = (REACH[0] + at * EXTENT + (1 - 2 * at) * size / 2 for at, size in zip(corner, (width, height), strict=True))
     draw_names(
-        axis, flight.task.layout, EXTENT / (72 * width_inches), lines,
+        axis, flight.task.layout, EXTENT / (72 * width_inches), _lines(flight),
         font=FONT, taken=[Rectangle(x, y, width, height)], line_letters=NAME_LETTERS,
     )  # fmt: skip
 
@@ -142,12 +147,6 @@ def _free_corner(points: npt.NDArray[np.floating]) -> tuple[int, int]:
     return corners[is_free.index(True)] if any(is_free) else corners[0]
 
 
-def _outcome_corner(flight: GalleryFlight) -> tuple[int, int]:
-    """The corner in which the label of the outcome hides no path."""
-    points = flight.points if flight.demonstrated is None else np.concatenate([flight.points, flight.demonstrated])
-    return _free_corner(points)
-
-
 def _label_outcome(axis: Axes, flight: GalleryFlight, corner: tuple[int, int]) -> None:
     """A frame, and a label in a corner: reached, missed, or never stopped."""
     if flight.is_success is None:
@@ -185,7 +184,7 @@ def draw_gallery(path: Path, flights: Sequence[GalleryFlight]) -> None:
             cell.set_axis_off()
         for cell, (flight, place, lines) in zip(cells, row, strict=False):
             draw_picture(cell, pictures[place], "\n".join(lines), font=FONT)
-            corner = _outcome_corner(flight)
+            corner = _free_corner(np.concatenate(_lines(flight)))
             _draw_names(cell, flight, 0.97 * width / columns, corner)
             _draw_paths(cell, flight)
             _label_outcome(cell, flight, corner)

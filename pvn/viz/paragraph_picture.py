@@ -41,7 +41,7 @@ def _draw_field(axis: Axes, records: Sequence[FlightRecord]) -> None:
         draw_path(axis, record.flown_world[:, :2], palette.FLOWN, "-", label)
     draw_start(axis, start, size=START_SIZE)
     ends = np.stack([record.flown_world[-1] for record in records])
-    draw_numbers(axis, ends, METRES_PER_POINT, names, lines)
+    draw_numbers(axis, records[0].task.layout, ends, METRES_PER_POINT, names, lines)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 

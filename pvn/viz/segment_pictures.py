@@ -96,7 +96,7 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
     ]
     sheet = list(zip(segments, titles, strict=True))
     rows = [sheet[begin : begin + columns] for begin in range(0, len(sheet), columns)]
-    heights = [SHEET_INCHES + 0.21 * max(len(lines) for _, lines in row) for row in rows]
+    heights = [SHEET_INCHES + 0.25 * max(len(lines) for _, lines in row) for row in rows]
     figure, cells = plt.subplots(
         len(rows), columns, figsize=(SHEET_INCHES * columns, sum(heights)), layout="constrained", squeeze=False,
         height_ratios=heights,
@@ -105,6 +105,6 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
         cell.set_axis_off()
     for cell, (segment, lines) in zip(cells.flat, sheet, strict=False):
         _draw_above(cell, segment, SHEET_PX, SHEET_METRES_PER_POINT)
-        cell.set(xlabel="", ylabel="", xticks=[], yticks=[])
+        cell.set(xlabel="", ylabel="", xticks=[], yticks=[], anchor="S")  # room is above, for the title
         cell.set_title("\n".join(lines), fontsize=12, parse_math=False)
     save_figure(figure, path)

@@ -12,6 +12,7 @@ from pvn.world.layout import Landmark, Layout, sample_layout
 
 SCALE = 0.12
 """Metres of the field in a point of the picture."""
+EMPTY = Layout(())
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -43,14 +44,14 @@ def test_names_near_the_path_come_first_and_where_there_is_no_room_they_are_left
 def test_every_number_is_there_and_can_be_read_even_if_the_drone_hardly_moved():
     spots, yaws = np.full((8, 2), 25.0) + 0.05 * np.arange(8)[:, None], [0.3] * 8
     name = Rectangle(25.0, 23.0, 6.0, 1.2)
-    numbers = place_numbers(spots, yaws, SCALE, [name], spots)
+    numbers = place_numbers(EMPTY, spots, yaws, SCALE, taken=[name], points=spots)
     assert len(numbers) == 8
     assert all(one.overlap(other) == 0 for one, other in itertools.combinations([name, *numbers], 2))
 
 
 def test_numbers_stay_in_the_picture():
     spots = np.array([[0.1, 0.1], [49.9, 49.9]])
-    for place in place_numbers(spots, [1.57, 1.57], SCALE, [], spots):
+    for place in place_numbers(EMPTY, spots, [1.57, 1.57], SCALE, taken=[], points=spots):
         assert REACH[0] < place.x < REACH[1] and place.outside == 0
 
 
