@@ -169,10 +169,7 @@ class Fly:
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
         paths = [self.out / f"{self._name(one.label)}.png" for one in chosen]
         for flight, one in enumerate(track(chosen, "drawing", console=console)):
-            draw_flight(
-                paths[flight], one.task, log, frames, flight,
-                demonstrated=one.demonstrated, camera=pilot.config.camera,
-            )  # fmt: skip
+            draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

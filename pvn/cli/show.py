@@ -46,7 +46,7 @@ class ShowField:
     """Also write the field as a LANI environment file (random_config_N.json)."""
 
     def run(self) -> None:
-        """Fly the tour's first segment, from where `pvn fly` starts too, and draw it."""
+        """Fly the tour's longest segment and draw it."""
         from pvn.rollout.oracle import Oracle
         from pvn.viz.flight_picture import draw_flight, fly_with_frames
         from pvn.viz.saving import picture_path
@@ -55,7 +55,7 @@ class ShowField:
         stem = tour_stem(self.field, self.seed)
         out = picture_path(self.out or Path(f"pictures/{stem}.png"))
         segments = tour_segments(self.field, self.seed)
-        demonstration = segments[0].demonstration
+        demonstration = max((segment.demonstration for segment in segments), key=lambda shown: len(shown.path))
         task = demonstration.task
         log, frames = fly_with_frames([task], Oracle([demonstration]))
         draw_flight(out, task, log, frames, 0, demonstrated=demonstration.path)

@@ -99,8 +99,7 @@ def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
     _point_all(0, len(state), state.numpy(), lens, poses.numpy(), cameras.numpy())
 
 
-def aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) -> Any:
-    """The solids of each field as its camera sees them, (B, num_solids, NUM_AIMED_COLUMNS) float32."""
+def _aim(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int) -> Any:
     aimed = np.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), np.float32)
     run_in_parallel(_aim_all, len(cameras), 32, cameras.numpy(), fields, field_index.numpy(), aimed)
     return aimed
@@ -111,7 +110,7 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
 
     num_solids: at least the number of solids in the field that has the most.
     """
-    aimed = aim(cameras, fields, field_index, num_solids)
+    aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
     index = field_index.numpy()
     run_in_parallel(_paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy())
@@ -121,7 +120,7 @@ def measure_depth(
     cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, depth: Tensor, seen: Tensor
 ) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
-    aimed = aim(cameras, fields, field_index, num_solids)
+    aimed = _aim(cameras, fields, field_index, num_solids)
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
     index = field_index.numpy()
     run_in_parallel(_measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy())

@@ -264,7 +264,7 @@ def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], wi
     if not len(index):
         return image
     rows, fields = torch.from_numpy(np.stack(cameras)), pack(layouts, is_display=True)
-    aimed = cpu.aim(rows, fields, index, num_solids(layouts, is_display=True))
+    aimed = cpu._aim(rows, fields, index, num_solids(layouts, is_display=True))
     tiles = len(index) * num_tiles(width, height)
     run_in_parallel(_show_tiles, tiles, cpu.GRAIN, rows.numpy(), fields, index.numpy(), aimed, image)
     return image

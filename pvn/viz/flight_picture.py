@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,18 @@ GOAL_SIZE = 1.6
 LARGE_VIEW = 640
 """Pixels across the view from the start."""
 
-Frames = npt.NDArray[np.uint8]
-"""(B, T, H, W, 3)."""
 View = npt.NDArray[np.uint8]
 """(H, W, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """What drones saw: the agents' own pictures."""
+
+    images: npt.NDArray[np.uint8]
+    """(B, T, H, W, 3)."""
+    camera: Camera = Camera()
+    """The drones'."""
 
 
 def fly_with_frames(
@@ -57,7 +66,7 @@ def fly_with_frames(
     device: str = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
 ) -> tuple[FlightLog, Frames]:
-    """Fly the tasks; returns the log and every picture the drones saw, (B, T, H, W, 3)."""
+    """Fly the tasks; returns the log and every picture the drones saw."""
     seen: list[Tensor] = []
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
@@ -65,7 +74,7 @@ def fly_with_frames(
 
     simulator = simulator_for(tasks, device=device, config=config)
     log = fly(simulator, tasks, policy, watch=keep)
-    return log, np.stack([image.numpy() for image in seen], axis=1)
+    return log, Frames(np.stack([image.numpy() for image in seen], axis=1), config.camera)
 
 
 def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], demonstrated: Points | None) -> None:
@@ -120,19 +129,12 @@ def steps_shown(num_steps: int) -> list[int]:
 
 
 def draw_flight(
-    path: Path,
-    task: Task,
-    log: FlightLog,
-    frames: Frames,
-    flight: int,
-    demonstrated: Points | None = None,
-    *,
-    camera: Camera = Camera(),
+    path: Path, task: Task, log: FlightLog, frames: Frames, flight: int, demonstrated: Points | None = None
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
-    frames (B, T, H, W, 3): the agent's own pictures, of which the first is shown; the views are drawn anew, for people.
-    demonstrated (P, 2), field frame: without it, as for a typed instruction, there is no goal. camera: the drone's.
+    frames: the agent's own pictures, of which the first is shown; the views are drawn anew, for people. demonstrated
+    (P, 2), field frame: without it, as for a typed instruction, there is no goal.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
@@ -142,7 +144,7 @@ def draw_flight(
     figure = plt.figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     above, strip = np.ravel(figure.subfigures(1, 2, width_ratios=(1.06, 1)))  # type: ignore[arg-type]
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
-    shown = steps_shown(num_steps)
+    shown, camera = steps_shown(num_steps), frames.camera
     _draw_field(above.subplots(), task, flown, shown, demonstrated)
     views = [*views_from(task.layout, flown[shown[:1]], camera, LARGE_VIEW)]
     views += [*views_from(task.layout, flown[shown[1:]], camera)]
@@ -152,6 +154,6 @@ def draw_flight(
     ]
     titles[-1] += ", the end"
     titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
-    _draw_views(strip, views, titles, frames[flight, 0])
+    _draw_views(strip, views, titles, frames.images[flight, 0])
     figure.suptitle("\n".join(title), fontsize=TITLE_FONT, parse_math=False)
     save_figure(figure, path)

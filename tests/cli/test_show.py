@@ -6,7 +6,6 @@ import pytest
 from matplotlib.image import imread
 
 from pvn.corpus.meadow.generator import sample_paragraph
-from pvn.viz import flight_picture
 
 
 @pytest.mark.long
@@ -21,15 +20,6 @@ def test_an_exported_field_is_the_same_field(printed):
     assert "field2, " in text and "environment file: random_config_2.json" in text
     printed("pvn show field --field random_config_2.json --seed 2 --out b.png")
     assert (imread("a.png") == imread("b.png")).all(), "the same field, the same flight"
-
-
-@pytest.mark.long
-def test_a_field_is_shown_from_where_flights_through_it_start(printed, monkeypatch):
-    starts = []
-    monkeypatch.setattr(flight_picture, "draw_flight", lambda path, task, *rest, **more: starts.append(task.start))
-    printed("pvn show field --field 3 --seed 2 --out a.png")
-    printed("pvn fly --field 3 --seed 2 --segment 1 --agent oracle --quality fast")
-    assert starts[0] == starts[1] and len(starts) == 2
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from pvn.viz import palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
-from pvn.viz.flight_picture import draw_flight, steps_shown
+from pvn.viz.flight_picture import Frames, draw_flight, steps_shown
 from pvn.viz.flight_record import fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
@@ -137,7 +137,7 @@ def priced(pilot, segment):
 
 
 def draw_flown(path, record):
-    frames = np.stack([moment.image for moment in record.moments])[None]
+    frames = Frames(np.stack([moment.image for moment in record.moments])[None])
     draw_flight(path, record.task, record.log, frames, 0, record.demonstrated)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.simulator.cameras import from_above
-from pvn.simulator.display import show_pictures
+from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.rendering import ORIGIN
 from pvn.viz import palette
 from pvn.viz.field_views import Bytes, Picture, as_bytes, in_grey, to_pixels
@@ -33,11 +32,11 @@ TITLES = ("semantic map", "grounding map", *palette.PREDICTION_LABELS)
 
 
 def ground_picture(layout: Layout) -> Bytes:
-    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, as people see them; no landmarks."""
+    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, by the simulator's camera; no landmarks."""
     across = FIELD_SIZE + 2 * GROUND_MARGIN
     camera = from_above(-GROUND_MARGIN, -GROUND_MARGIN, across, GROUND_PX)
     camera[ORIGIN + 2] = 0.02  # below everything that stands there
-    return show_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
+    return take_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
 
 
 def predictions_picture(maps: Maps, start: Sequence[float]) -> Bytes | None:
