@@ -70,19 +70,18 @@ def _draw_seen(figure: SubFigure, record: FlightRecord) -> None:
 
 def _draw_curves(figure: SubFigure, record: FlightRecord) -> None:
     """Speed and stop probability over time, with a dotted line at the threshold above which the pilot stops."""
-    axes = np.ravel(figure.subplots(1, 2))
+    known = [moment for moment in record.moments if moment.stop_probability is not None]
+    has_probability = bool(known) and record.stop_threshold is not None
+    axes = np.ravel(figure.subplots(1, 1 + has_probability, squeeze=False))
     speed = record.speeds
     axes[0].plot(np.arange(len(speed)) * record.step_seconds, speed, color=palette.SPEED, linewidth=2)
     axes[0].set(title="speed (m/s)", xlabel="time (s)", ylim=(0, max(3.2, 1.1 * float(speed.max()))))
-    known = [moment for moment in record.moments if moment.stop_probability is not None]
-    if known and record.stop_threshold is not None:
+    if has_probability and record.stop_threshold is not None:
         times = [moment.step * record.step_seconds for moment in known]
         values = [moment.stop_probability for moment in known]
         axes[1].plot(times, values, color=palette.STOP_PROBABILITY, linewidth=2)
         axes[1].axhline(record.stop_threshold, color="#999999", linewidth=0.8, linestyle=":")
         axes[1].set(title="stop probability", xlabel="time (s)", ylim=(-0.03, 1.03))
-    else:
-        axes[1].set_axis_off()
     for axis in axes:
         axis.title.set_fontsize(10)
         axis.spines[["top", "right"]].set_visible(False)
@@ -127,7 +126,7 @@ def draw_summary(path: Path, record: FlightRecord) -> None:
     picture_path(path)
     has_maps = any(moment.maps is not None for moment in record.moments)
     said = wrapped(quoted(record.task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES)
-    height = (10.4 if has_maps else 7.4) + 0.22 * len(said)
+    height = (10.4 if has_maps else 7.5) + 0.3 * len(said)
     figure = plt.figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     if has_maps:
         upper, lower = np.ravel(figure.subfigures(2, 1, height_ratios=(2.35, 1)))  # type: ignore[arg-type]
