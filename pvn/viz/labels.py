@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.paths import Points
+from pvn.viz.drawn_text import font_of
 from pvn.viz.field_views import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 
-LETTER_WIDTH, LETTER_HEIGHT = 0.58, 1.25
-"""Of the letters of a name on average, with room around them, as shares of the font's size."""
+LINE_HEIGHT, ROOM = 1.25, 0.5
+"""Of a line of a name, and what is left free beside it, as shares of the font's size."""
 BODY = 0.46
 """How far a landmark's solids reach, as a share of its radius."""
 NUMBER_SIZE = 17.0
@@ -117,8 +118,8 @@ def place_names(
     for index in np.argsort(near, kind="stable").tolist():
         mark = layout.landmarks[index]
         lines = textwrap.wrap(LANDMARK_CLASSES[mark.name].noun, line_letters)
-        width = LETTER_WIDTH * font * metres_per_point * max(map(len, lines))
-        height = LETTER_HEIGHT * font * metres_per_point * len(lines)
+        width = metres_per_point * (max(map(font_of(font).getlength, lines)) + ROOM * font)
+        height = metres_per_point * LINE_HEIGHT * font * len(lines)
         reach = 0.52 * mark.radius + height / 2
         aside = 0.5 * mark.radius + width / 2
         offsets = [(0, -reach), (0, reach), (aside, 0), (-aside, 0)]
