@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,25 +14,32 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pvn.evaluation.summary import Summary
+from pvn.systems import SYSTEMS
 from pvn.viz import palette
 from pvn.viz.saving import save_figure
 from pvn.world.task import SUCCESS_M
 
 PHASES = {
-    "words/loss": "reading words: loss",
-    "stage1/dev_trajectory": "stage 1: trajectory loss on dev",
-    "stage1/dev_goal": "stage 1: goal loss on dev",
-    "stage1/loss": "stage 1: loss in training",
-    "stage2/loss": "stage 2: loss in training",
-    "imitation/loss": "imitation: loss in training",
-    "DAggerFM/loss": "DAggerFM: loss in training",
+    "words/loss": ("reading words, in training", "cross entropy, sum over classes"),
+    "stage1/dev_trajectory": ("stage 1: trajectory, on dev", "KL divergence"),
+    "stage1/dev_goal": ("stage 1: goal, on dev", "KL divergence"),
+    "stage1/loss": ("stage 1, in training", "weighted sum of losses"),
+    "stage2/loss": ("stage 2, in training", "loss of actions"),
+    "imitation/loss": ("imitation of the oracle, in training", "weighted sum of losses"),
+    "DAggerFM/loss": ("DAggerFM, in training", "weighted sum of losses"),
 }
-"""Scalars of a training log that are drawn, by their names there, and their titles."""
+"""Scalars of a training log that are drawn, by their names there: their titles, and what they are."""
+DAGGER_NOTE = (
+    "DAggerFM's loss is measured on its memory of flights. The first are the oracle's own; in iteration k the oracle "
+    "flies only 0.92^k of the steps, so the memory fills with the learner's own, harder states, and the loss rises."
+)
 MIN_SMOOTHED = 50
 """Curves with at least this many points are smoothed."""
 MAX_BANDS = 6
 """Intervals are drawn in panels with at most this many curves; more would be one grey cloud."""
 LINE_STYLES = ("-", "--", ":")
+LABEL_GAP = 4.0
+"""Between the names of curves, percent."""
 
 Curve = npt.NDArray[np.float64]
 
@@ -90,12 +98,17 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
     )
     for cell in cells.flat[len(phases) :]:
         cell.set_axis_off()
+    if "DAggerFM/loss" in phases and len(phases) < cells.size:
+        note = textwrap.fill(DAGGER_NOTE, 40)
+        cells.flat[-1].text(0.02, 0.95, note, fontsize=10, color=palette.NOTE, va="top", linespacing=1.4)
     for cell, phase in zip(cells.flat, phases, strict=False):
         for system, run in curves.items():
             if phase in run:
                 colour, style = colours[system]
                 cell.plot(*_readable(phase, run[phase]).T, style, color=colour, label=system, linewidth=1.6)
-        cell.set_title(PHASES[phase], fontsize=11)
+        title, quantity = PHASES[phase]
+        cell.set_title(title, fontsize=11)
+        cell.set_ylabel(quantity)
         cell.set_xlabel("iteration" if phase.startswith(("stage2", "DAggerFM")) else "step")
         cell.grid(alpha=0.25)
         cell.spines[["top", "right"]].set_visible(False)
@@ -103,36 +116,75 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
     save_figure(figure, path)
 
 
-def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, tuple[str, str]]) -> None:
-    for summary in summaries:
+def _spread(heights: Sequence[float], gap: float) -> list[float]:
+    """The heights, moved apart so that all are at least `gap` from each other, in the same order."""
+    order = np.argsort(heights, kind="stable")
+    placed = np.array(heights, float)[order]
+    for _ in range(200):
+        between = np.diff(placed)
+        push = np.maximum(gap - between, 0) / 2
+        if push.max(initial=0) < 1e-3:
+            break
+        placed[:-1] -= push
+        placed[1:] += push
+    spread = np.empty(len(placed))
+    spread[order] = placed
+    return spread.tolist()
+
+
+def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, tuple[str, str]], title: str) -> None:
+    """The curves of some systems, each with its name where it ends."""
+    ends = [list(summary.overall.success_by_radius.values())[-1].value for summary in summaries]
+    for summary, end, height in zip(summaries, ends, _spread(ends, LABEL_GAP), strict=True):
         curve = summary.overall.success_by_radius
+        radii = list(curve)
         colour, style = colours[summary.system]
         axis.plot(
-            list(curve), [rate.value for rate in curve.values()], style,
+            radii, [rate.value for rate in curve.values()], style,
             color=colour, linewidth=3.0 if summary.system == "pvn" else 1.6, label=summary.system,
+        )  # fmt: skip
+        axis.annotate(
+            summary.system, (radii[-1], end), (radii[-1] + 0.45, height), color=colour, va="center", fontsize=9,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1, "relpos": (0, 0.5)},
         )  # fmt: skip
         band = [rate.interval for rate in curve.values() if rate.interval is not None]  # none of too few fields
         if band and len(summaries) <= MAX_BANDS:
             low, high = np.array(band).T
-            axis.fill_between(list(curve), low, high, color=colour, alpha=0.12, linewidth=0)
+            axis.fill_between(radii, low, high, color=colour, alpha=0.12, linewidth=0)
     axis.axvline(SUCCESS_M, color="#888888", linewidth=1.0, linestyle=(0, (2, 3)), zorder=0)
-    axis.set(xlabel="radius of the goal (m)", ylim=(0, 102), xlim=(1, 10), title=f"split {summaries[0].split}")
+    axis.set(xlabel="radius of the goal (m)", ylim=(0, 102), xlim=(1, 10), title=title)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequence[str]) -> None:
-    """Write the success rate of each system over the radius of the goal, a panel for each split, with 95% bands.
+def _of_split(summaries: Sequence[Summary], preferred: str) -> list[Summary]:
+    """Those of the preferred split, or of the first that there is."""
+    splits = [summary.split for summary in summaries]
+    split = preferred if preferred in splits else splits[0]
+    return [summary for summary in summaries if summary.split == split]
 
-    names: all systems, so that each has the same colour in every figure.
+
+def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequence[str]) -> None:
+    """Write the success rate of each system over the radius of the goal, with 95% bands where there are few.
+
+    In two panels, as in the paper's table: different systems, on the test split; PVN and its changes, on dev. names:
+    all systems, so that each has the same colour in every figure.
     """
-    splits = list(dict.fromkeys(summary.split for summary in summaries))
+    own = SYSTEMS["pvn"].agent_class
+    changed = [summary for summary in summaries if SYSTEMS[summary.system].agent_class is own]
+    others = [summary for summary in summaries if summary.system == "pvn" or summary not in changed]
+    panels = [
+        (title, _of_split(some, preferred))
+        for title, some, preferred in (("systems", others, "test"), ("pvn and what was changed", changed, "dev"))
+        if len({summary.system for summary in some}) > 1 or some is others
+    ]
+    panels = [(f"{title}, {some[0].split} split", some) for title, some in panels if some]
     figure, cells = plt.subplots(
-        1, len(splits), figsize=(5.6 * len(splits), 5.4), layout="constrained", squeeze=False, sharey=True
+        1, len(panels), figsize=(6.6 * len(panels), 5.2), layout="constrained", squeeze=False, sharey=True
     )
     colours = system_colours(names)
-    for cell, split in zip(cells.flat, splits, strict=True):
-        _draw_radii(cell, [summary for summary in summaries if summary.split == split], colours)
+    for cell, (title, some) in zip(cells.flat, panels, strict=True):
+        _draw_radii(cell, some, colours, title)
     cells[0, 0].set_ylabel("success rate (%)")
-    _add_shared_legend(figure, cells.flat)
     save_figure(figure, path)

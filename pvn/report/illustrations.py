@@ -13,12 +13,12 @@ from pvn.evaluation.flights import Flights
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.evaluation.predictions import FIRST_AND_LAST
 from pvn.evaluation.summary import Summary
-from pvn.report.curves import PHASES, draw_learning, draw_success_by_radius, read_curves
+from pvn.report.curves import DAGGER_NOTE, PHASES, draw_learning, draw_success_by_radius, read_curves
 from pvn.systems import SYSTEMS
 from pvn.viz.flight_record import FlightRecord, fly_and_record
 from pvn.viz.paper_figures import NUM_PREDICTIONS, GalleryFlight, draw_evolutions, draw_gallery
 
-NUM_EVOLUTIONS, NUM_GALLERY = 3, 8
+NUM_EVOLUTIONS, NUM_GALLERY = 3, 9
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
     radii = folder / "success_by_radius.png"
     draw_success_by_radius(radii, summaries, names)
     caption = (
-        "The share of flights that stopped within a given distance of the goal; bands, drawn if there are few "
-        "systems, are 95% intervals."
+        "The share of flights that stopped within a given distance of the goal; bands, drawn where there are few "
+        "systems, are 95% intervals; the dotted line is the radius of success, 5 m."
     )
     found = [Illustration("Success by radius", radii, caption)]
     curves = {name: read_curves(runs / name / "logs") for name in names if (runs / name / "logs").exists()}
     if any(phase in run for run in curves.values() for phase in PHASES):
         learning = folder / "learning.png"
         draw_learning(learning, curves, names)
-        caption = "Losses as logged. Long curves are running means over a twenty-fifth of their length."
+        caption = f"Losses as logged. Long curves are running means over a twenty-fifth of their length. {DAGGER_NOTE}"
         found.append(Illustration("Learning", learning, caption))
     return found
 

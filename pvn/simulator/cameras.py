@@ -1,4 +1,4 @@
-"""Cameras placed by hand and the pictures they take, for films, figures and the demo."""
+"""Cameras placed by hand, and the pictures they take; `display` takes better ones, for people."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator import cpu
 from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.rendering import (
@@ -47,6 +48,20 @@ def looking_at(
     return row
 
 
+def on_drone(pose_world: npt.NDArray[np.floating], camera: Camera) -> Array:
+    """The camera (18,) of a drone at a pose (6,), field frame."""
+    turn = rotation_world_body(torch.from_numpy(np.array([pose_world[3:]], np.float64)))[0] @ rotation_body_camera(
+        camera
+    )
+    right, down, ahead = turn.numpy().T
+    row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
+    row[ORIGIN : ORIGIN + 3] = pose_world[:3]
+    row[AHEAD : AHEAD + 3] = ahead - (right * camera.width + down * camera.height) / 2 / camera.focal_px
+    row[AHEAD_U : AHEAD_U + 3] = right / camera.focal_px
+    row[AHEAD_V : AHEAD_V + 3] = down / camera.focal_px
+    return row
+
+
 def from_above(west: float, south: float, metres_across: float, pixels_across: int) -> Array:
     """An orthographic camera (18,) looking straight down on a square of the field, north up."""
     step = metres_across / pixels_across
@@ -61,7 +76,7 @@ def from_above(west: float, south: float, metres_across: float, pixels_across: i
 def take_pictures(
     layouts: Sequence[Layout], cameras: Sequence[Array], width: int, height: int
 ) -> npt.NDArray[np.uint8]:
-    """Full-quality pictures (N, H, W, 3) uint8 of N layouts, each by its own camera (18,)."""
+    """Full-quality pictures (N, H, W, 3) uint8 of N layouts, as agents see them, each by its own camera (18,)."""
     image = torch.empty((len(layouts), height, width, 3), dtype=torch.uint8)
     rows = torch.from_numpy(np.stack(cameras))
     cpu.paint(rows, pack(layouts), torch.arange(len(layouts)), num_solids(layouts), True, image)

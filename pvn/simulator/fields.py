@@ -43,8 +43,8 @@ FIELDS_AT_ONCE = 1024
 
 
 @cache
-def _tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    return catalogue_tables()
+def _tables(is_display: bool) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    return catalogue_tables(is_display=is_display)
 
 
 @cache
@@ -98,9 +98,9 @@ def _wetness(lakes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     return np.round(wet * 255).astype(np.uint8)
 
 
-def pack(layouts: Sequence[Layout]) -> Fields:
-    """N layouts as arrays on the CPU, one field each."""
-    solids, first_solid, spheres = _tables()
+def pack(layouts: Sequence[Layout], *, is_display: bool = False) -> Fields:
+    """N layouts as arrays on the CPU, one field each; is_display: with the solids of pictures for people."""
+    solids, first_solid, spheres = _tables(is_display)
     count = len(layouts)
     fields = Fields(
         solids=solids,
@@ -139,6 +139,8 @@ def pack(layouts: Sequence[Layout]) -> Fields:
     return fields
 
 
-def num_solids(layouts: Sequence[Layout]) -> int:
-    """Number of solids in the layout that has the most."""
-    return max(sum(len(LANDMARK_CLASSES[mark.name].solids) for mark in layout.landmarks) for layout in layouts)
+def num_solids(layouts: Sequence[Layout], *, is_display: bool = False) -> int:
+    """Number of solids in the layout that has the most; is_display: of those in pictures for people."""
+    first = _tables(is_display)[1]
+    counts = {name: int(first[kind.index + 1] - first[kind.index]) for name, kind in LANDMARK_CLASSES.items()}
+    return max(sum(counts[mark.name] for mark in layout.landmarks) for layout in layouts)

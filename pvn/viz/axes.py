@@ -12,16 +12,22 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Patch
+from matplotlib.patches import Circle, Patch, Polygon
 
 from pvn.viz import palette
 from pvn.viz.field_views import REACH, Picture, field_from_above
-from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.viz.labels import Floats, Rectangle, along_path, place_names, place_numbers
 from pvn.world.layout import Layout
 from pvn.world.task import SUCCESS_M
 
 THIN_EDGE, WIDE_EDGE = 0.4, 0.8
 """Points of outline, half on each side of a line."""
+PATH_WIDTH, PATH_EDGE = 3.2, 1.6
+"""Of a flown path, points."""
+NAME_FONT = 8.0
+"""Of landmarks' names, points."""
+ARROW = ((1.0, 0.0), (-0.75, 0.72), (-0.35, 0.0), (-0.75, -0.72))
+"""Corners of the arrow at a start, ahead and to the left, as shares of its size."""
 LegendPlace = Literal["outside upper center", "outside lower center", "outside lower left"]
 UPPER: LegendPlace = "outside upper center"
 
@@ -38,38 +44,84 @@ def draw_picture(axis: Axes, picture: Picture, title: str = "", *, font: float =
     axis.set_title(title, fontsize=font, pad=2.5 / 7 * font, parse_math=False)
 
 
-def draw_top_down(axis: Axes, layout: Layout, size_px: int = 1000) -> None:
-    """The whole field from above, north up, with the name of each landmark."""
-    axis.imshow(field_from_above(layout, size_px), extent=(*REACH, *REACH), interpolation="lanczos")
-    for mark in layout.landmarks:
-        # Below the landmark, so that a path that ends at it does not cross its name.
+def draw_names(
+    axis: Axes,
+    layout: Layout,
+    metres_per_point: float,
+    avoided: Sequence[npt.NDArray[Any]],
+    *,
+    font: float = NAME_FONT,
+    **options: Any,
+) -> list[Rectangle]:
+    """The names of landmarks where they hide neither each other nor the avoided lines (P, 2); returns their places.
+
+    A name for which there is no room is left out. metres_per_point: of the field in the picture. options: of
+    `place_names`.
+    """
+    points = np.concatenate([np.empty((0, 2)), *map(along_path, avoided)])
+    names = place_names(layout, metres_per_point, font, points=points, **options)
+    for name in names:
         axis.text(
-            mark.x, mark.y - 0.52 * mark.radius - 0.2, LANDMARK_CLASSES[mark.name].noun,
-            color="white", fontsize=8, ha="center", va="top", path_effects=outline(1.8, THIN_EDGE), zorder=6,
+            name.place.x, name.place.y, name.text, color="white", fontsize=font, linespacing=1.0,
+            ha="center", va="center", path_effects=outline(1.8, THIN_EDGE), zorder=6,
         )  # fmt: skip
+    return [name.place for name in names]
+
+
+def draw_top_down(
+    axis: Axes,
+    layout: Layout,
+    size_px: int = 1000,
+    *,
+    metres_per_point: float,
+    avoided: Sequence[npt.NDArray[Any]] = (),
+) -> list[Rectangle]:
+    """The whole field from above, north up, with the names of landmarks beside the avoided lines; see `draw_names`."""
+    axis.imshow(field_from_above(layout, size_px), extent=(*REACH, *REACH), interpolation="lanczos")
     axis.set(xlim=REACH, ylim=REACH, xlabel="x east (m)", ylabel="y north (m)")
+    return draw_names(axis, layout, metres_per_point, avoided)
 
 
-def draw_path(axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str, *, width: float = 1.8) -> None:
-    """A line through points (P, 2), field frame; width in points."""
-    edge = outline(width, THIN_EDGE)
-    axis.plot(*points.T, style, color=colour, linewidth=width, label=label, path_effects=edge, zorder=4)
-
-
-def draw_start(axis: Axes, start: Sequence[float], *, size: float = 70) -> None:
-    """A dot (size in square points) and an arrow for the start pose x, y, yaw, field frame."""
-    x, y, yaw = start
-    axis.scatter(x, y, s=size, color=palette.START, edgecolor=palette.OUTLINE, zorder=7, label="start")
-    axis.quiver(
-        x, y, math.cos(yaw), math.sin(yaw),
-        color=palette.START, edgecolor=palette.OUTLINE, linewidth=0.7, scale=18, width=0.009, zorder=7,
+def draw_path(
+    axis: Axes, points: npt.NDArray[Any], colour: str, style: str, label: str,
+    *, width: float = PATH_WIDTH, edge: float = PATH_EDGE,
+) -> None:  # fmt: skip
+    """A line through points (P, 2), field frame; width and dark edge in points."""
+    axis.plot(
+        *points.T, style, color=colour, linewidth=width, label=label, path_effects=outline(width, edge), zorder=4,
+        solid_capstyle="round", solid_joinstyle="round",
     )  # fmt: skip
+
+
+def start_arrow(start: Sequence[float], size: float) -> Floats:
+    """Corners (4, 2), field frame, of an arrow at a start pose x, y, yaw; its size in metres."""
+    x, y, yaw = start
+    turn = np.array([[math.cos(yaw), math.sin(yaw)], [-math.sin(yaw), math.cos(yaw)]])
+    corners: Floats = size * np.array(ARROW) @ turn + np.array([x, y])
+    return corners
+
+
+def draw_start(axis: Axes, start: Sequence[float], *, size: float = 1.3, edge: float = 1.0) -> None:
+    """An arrow for the start pose x, y, yaw, field frame; size in metres, edge in points."""
+    arrow = Polygon(
+        start_arrow(start, size), closed=True, facecolor=palette.START, edgecolor=palette.OUTLINE, linewidth=edge,
+        zorder=7,
+    )  # fmt: skip
+    axis.add_patch(arrow)
+    # For the legend, in which an arrow would be a box.
+    axis.scatter([], [], s=90, marker="^", color=palette.START, edgecolor=palette.OUTLINE, label="start")
 
 
 def draw_goal(axis: Axes, goal: Sequence[float]) -> None:
     """A star at the goal (x, y), field frame."""
     x, y = goal
     axis.scatter(x, y, s=150, color=palette.GOAL, marker="*", edgecolor=palette.OUTLINE, zorder=7, label="goal")
+
+
+def goal_circle(goal: Sequence[float]) -> Floats:
+    """Points (25, 2) around the region in which a flight has to stop; goal (x, y), field frame."""
+    angle = np.linspace(0, 2 * math.pi, 25)
+    return np.array(goal) + SUCCESS_M * np.stack([np.cos(angle), np.sin(angle)], -1)
 
 
 def draw_goal_region(axis: Axes, goal: Sequence[float], *, width: float = 1.1) -> None:
@@ -80,13 +132,27 @@ def draw_goal_region(axis: Axes, goal: Sequence[float], *, width: float = 1.1) -
     axis.add_patch(circle)
 
 
-def number_in_circle(axis: Axes, pose: npt.NDArray[Any], number: int) -> None:
-    """A number 1.3 m to the right of a pose (6,), field frame, where it hides neither path, start nor goal."""
-    x, y = pose[0] + 1.3 * math.sin(pose[5]), pose[1] - 1.3 * math.cos(pose[5])
-    axis.text(
-        x, y, str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
-        bbox={"boxstyle": "circle,pad=0.18", "facecolor": palette.FLOWN, "edgecolor": "black", "linewidth": 0.7},
-    )  # fmt: skip
+def draw_numbers(
+    axis: Axes,
+    layout: Layout,
+    poses: npt.NDArray[Any],
+    metres_per_point: float,
+    taken: Sequence[Rectangle],
+    avoided: Sequence[npt.NDArray[Any]],
+) -> None:
+    """Numbers from 1 beside poses (N, 6), field frame, each with a line to its dot on the path.
+
+    They hide neither each other, nor names and marks (taken), nor landmarks, nor the avoided lines (P, 2).
+    """
+    spots, points = poses[:, :2].astype(float), np.concatenate([along_path(line) for line in avoided])
+    places = place_numbers(layout, spots, poses[:, 5].tolist(), metres_per_point, taken=taken, points=points)
+    for number, ((x, y), place) in enumerate(zip(spots.tolist(), places, strict=True), start=1):
+        axis.plot([x, place.x], [y, place.y], color=palette.OUTLINE, linewidth=0.9, zorder=5)
+        axis.scatter(x, y, s=22, color=palette.FLOWN, edgecolor=palette.OUTLINE, linewidth=0.9, zorder=6)
+        axis.text(
+            place.x, place.y, str(number), fontsize=9, color="black", ha="center", va="center", zorder=8,
+            bbox={"boxstyle": "circle,pad=0.18", "facecolor": palette.FLOWN, "edgecolor": "black", "linewidth": 0.7},
+        )  # fmt: skip
 
 
 def draw_drone(axis: Axes, pose_world: npt.NDArray[np.floating]) -> None:
@@ -101,9 +167,9 @@ def _line(colour: str, style: Any, label: str) -> Line2D:
     return Line2D([], [], color=colour, linestyle=style, linewidth=1.3, label=label, path_effects=outline(1.3))
 
 
-def _dot(colour: str, label: str) -> Line2D:
+def _dot(colour: str, label: str, marker: str = "o") -> Line2D:
     return Line2D(
-        [], [], linestyle="", marker="o", markersize=4.5, label=label,
+        [], [], linestyle="", marker=marker, markersize=4.5, label=label,
         markerfacecolor=colour, markeredgecolor=palette.OUTLINE, markeredgewidth=0.7,
     )  # fmt: skip
 
@@ -111,7 +177,7 @@ def _dot(colour: str, label: str) -> Line2D:
 def path_handles(*, has_goals: bool) -> list[Line2D]:
     """Legend entries for the paths and marks of a flight."""
     demonstrated = [_line(palette.DEMONSTRATED, (0, (2.2, 1.1)), "demonstrated"), goal_handle()] if has_goals else []
-    return [_line(palette.FLOWN, "-", "flown"), _dot(palette.START, "start"), *demonstrated]
+    return [_line(palette.FLOWN, "-", "flown"), _dot(palette.START, "start", "^"), *demonstrated]
 
 
 def goal_handle() -> Line2D:

@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 
-from pvn.simulator.cameras import from_above, looking_at, take_pictures
+from pvn.simulator.cameras import from_above, looking_at
+from pvn.simulator.display import show_pictures
 from pvn.viz.saving import save_figure
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES, landmark_class
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
@@ -31,7 +32,7 @@ def portraits(names: Sequence[str], size_px: int = 180) -> tuple[Image, Image]:
     layouts = [Layout((Landmark(kind.name, MIDDLE, MIDDLE, kind.radius, -math.pi / 2 + 0.4),)) for kind in kinds]
     front, above = [], []
     for kind in kinds:
-        middle, reach = bounding_sphere(kind.solids)
+        middle, reach = bounding_sphere(kind.display_solids)
         away = max(CLOSEST, 1.08 * reach / math.sin(FIELD_OF_VIEW / 2))
         front.append(
             looking_at(
@@ -41,8 +42,8 @@ def portraits(names: Sequence[str], size_px: int = 180) -> tuple[Image, Image]:
         across = 1.3 * kind.radius
         above.append(from_above(MIDDLE - across / 2, MIDDLE - across / 2, across, size_px))
     return (
-        take_pictures(layouts, front, size_px, size_px),
-        take_pictures(layouts, above, size_px, size_px),
+        show_pictures(layouts, front, size_px, size_px),
+        show_pictures(layouts, above, size_px, size_px),
     )
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from pvn.geometry import MapGrid, to_map
-from pvn.simulator.cameras import from_above, take_pictures
+from pvn.simulator.cameras import from_above
+from pvn.simulator.display import show_pictures
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 
 MARGIN = 1.5
@@ -32,7 +33,7 @@ Bytes = npt.NDArray[np.uint8]
 def _taken_from_above(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
     layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
     camera = from_above(REACH[0], REACH[0], EXTENT, size_px)
-    return take_pictures([layout], [camera], size_px, size_px)[0]
+    return show_pictures([layout], [camera], size_px, size_px)[0]
 
 
 def field_from_above(layout: Layout, size_px: int) -> Picture:

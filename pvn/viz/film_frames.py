@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+import numpy.typing as npt
+from PIL import Image, ImageDraw
 
 from pvn.paths import distances_along, points_along
 from pvn.viz import palette
-from pvn.viz.drawn_text import FONT, quoted
-from pvn.viz.field_views import Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
+from pvn.viz.axes import goal_circle
+from pvn.viz.drawn_text import font_of, quoted, wrapped
+from pvn.viz.drone_views import views_from
+from pvn.viz.field_views import EXTENT, Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
 from pvn.viz.flight_record import FlightRecord, Floats, Moment, interpolate_pose
+from pvn.viz.labels import along_path, place_names
 from pvn.viz.map_pictures import (
     MapRanges,
     grounding_picture,
@@ -24,15 +27,20 @@ from pvn.viz.map_pictures import (
     prediction_heat,
     semantic_picture,
 )
-from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.task import SUCCESS_M
 
 WIDTH, HEIGHT = 1280, 720
 FRAMES_PER_STEP = 6
+FRAMES_PER_VIEW = 2
+"""The view changes every second frame: it takes longer to draw than all the rest."""
 SUPERSAMPLING = 2
 """Lines are drawn this many times larger and then reduced, which smooths their edges."""
 TITLE_HEIGHT = 84
 """Of the instruction, pixels."""
+SMALLEST_PX = 9
+"""Of the letters of an instruction."""
+NAME_PX = 12
+"""Of the letters of landmarks' names."""
 DASH_PX = 16
 """Length of a dash, and of the gap after it, in the finely drawn picture."""
 
@@ -44,13 +52,11 @@ GROUNDING = (832, 508, 1028, 704)
 STOP_CURVE = (1076, 508, 1264, 588)
 SPEED_CURVE = (1076, 620, 1264, 684)
 
+OWN_PX = (160, 120)
+"""At most, of the agent's own picture in the corner of the view."""
+
 Box = tuple[int, int, int, int]
 Point = tuple[float, float]
-
-
-@functools.cache
-def _font(size: float, is_bold: bool = False) -> Any:
-    return ImageFont.truetype(FONT.with_name("DejaVuSans-Bold.ttf") if is_bold else FONT, size)
 
 
 def _size(box: Box) -> tuple[int, int]:
@@ -78,11 +84,17 @@ def _draw_outlined(draw: ImageDraw.ImageDraw, points: Sequence[Point], colour: s
 
 
 def _draw_names(image: Image.Image, record: FlightRecord) -> None:
-    draw = ImageDraw.Draw(image)
-    for mark in record.task.layout.landmarks:
+    """The names of landmarks, beside the paths."""
+    draw, layout = ImageDraw.Draw(image), record.task.layout
+    lines: list[npt.NDArray[Any]] = [record.flown_world[:, :2]]
+    if record.demonstrated is not None and record.goal is not None:
+        lines += [record.demonstrated, goal_circle(record.goal)]
+    metres_per_pixel = EXTENT / _size(FIELD)[0]
+    points = np.concatenate([along_path(line) for line in lines])
+    for name in place_names(layout, metres_per_pixel, NAME_PX, points=points):
         draw.text(
-            _place((mark.x, mark.y - 0.52 * mark.radius - 0.2)), LANDMARK_CLASSES[mark.name].noun,
-            fill=palette.FILM_TEXT, font=_font(11 * SUPERSAMPLING), anchor="mt",
+            _place((name.place.x, name.place.y)), name.text,
+            fill=palette.FILM_TEXT, font=font_of(NAME_PX * SUPERSAMPLING), anchor="mm",
             stroke_width=SUPERSAMPLING, stroke_fill=palette.OUTLINE,
         )  # fmt: skip
 
@@ -167,10 +179,12 @@ class _Curve:
         """Title, present value, and the scale."""
         draw = ImageDraw.Draw(image)
         left, up, right, bottom = self.box
-        draw.text((left, up - 7), self.title, fill=palette.FILM_NOTE, font=_font(13), anchor="ls")
-        draw.text((right, up - 7), f"{value:.2f}{self.unit}", fill=self.colour, font=_font(14, True), anchor="rs")
-        draw.text((left - 6, up), f"{self.top:g}", fill=palette.FILM_NOTE, font=_font(11), anchor="rt")
-        draw.text((left - 6, bottom), "0", fill=palette.FILM_NOTE, font=_font(11), anchor="rs")
+        draw.text((left, up - 7), self.title, fill=palette.FILM_NOTE, font=font_of(13), anchor="ls")
+        draw.text(
+            (right, up - 7), f"{value:.2f}{self.unit}", fill=self.colour, font=font_of(14, is_bold=True), anchor="rs"
+        )
+        draw.text((left - 6, up), f"{self.top:g}", fill=palette.FILM_NOTE, font=font_of(11), anchor="rt")
+        draw.text((left - 6, bottom), "0", fill=palette.FILM_NOTE, font=font_of(11), anchor="rs")
 
 
 def _curves(record: FlightRecord) -> list[_Curve]:
@@ -184,31 +198,18 @@ def _curves(record: FlightRecord) -> list[_Curve]:
     return found
 
 
-def _wrap(text: str, font: Any, width: int) -> list[str]:
-    """The text in lines of at most `width` pixels; a word that is longer than a line is broken."""
-    lines: list[str] = [""]
-    for word in text.split():
-        if lines[-1] and font.getlength(f"{lines[-1]} {word}") <= width:
-            lines[-1] += f" {word}"
-            continue
-        lines.append("")
-        for letter in word:
-            if font.getlength(lines[-1] + letter) > width:
-                lines.append("")
-            lines[-1] += letter
-    return lines[1:]
-
-
 def _draw_instruction(image: Image.Image, instruction: str) -> None:
-    """The instruction in the largest letters with which all of it fits."""
-    for size in range(30, 8, -1):
-        lines, height = _wrap(quoted(instruction), _font(size), WIDTH - 40), 1.3 * size
+    """The instruction in the largest letters with which all of it fits; if none are small enough, it is cut."""
+    for size in range(30, SMALLEST_PX - 1, -1):
+        lines, height = wrapped(quoted(instruction), size, WIDTH - 40), 1.3 * size
         if height * len(lines) <= TITLE_HEIGHT:
             break
+    else:
+        lines = wrapped(quoted(instruction), size, WIDTH - 40, int(TITLE_HEIGHT / height))
     top = 44 - height * len(lines) / 2 + height / 2
     draw = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
-        draw.text((18, top + height * number), line, fill=palette.FILM_TEXT, font=_font(size), anchor="lm")
+        draw.text((18, top + height * number), line, fill=palette.FILM_TEXT, font=font_of(size), anchor="lm")
 
 
 def _draw_legend(image: Image.Image, record: FlightRecord, has_prediction: bool) -> None:
@@ -219,8 +220,8 @@ def _draw_legend(image: Image.Image, record: FlightRecord, has_prediction: bool)
     x: float = FIELD[0]
     for name, colour in entries:
         draw.rounded_rectangle((x, 94, x + 20, 103), 4, fill=colour)
-        draw.text((x + 26, 98), name, fill=palette.FILM_NOTE, font=_font(13), anchor="lm")
-        x += 26 + _font(13).getlength(name) + 18
+        draw.text((x + 26, 98), name, fill=palette.FILM_NOTE, font=font_of(13), anchor="lm")
+        x += 26 + font_of(13).getlength(name) + 18
 
 
 @dataclass(frozen=True)
@@ -253,11 +254,11 @@ def _draw_maps(image: Image.Image, film: _Film, moment: Moment) -> None:
         (SEMANTIC, "semantic map", semantic_picture),
         (GROUNDING, "grounding map", grounding_picture),
     ):
-        draw.text((box[0], box[1] - 7), title, fill=palette.FILM_NOTE, font=_font(13), anchor="ls")
+        draw.text((box[0], box[1] - 7), title, fill=palette.FILM_NOTE, font=font_of(13), anchor="ls")
         draw.rectangle((*box[:2], box[2] - 1, box[3] - 1), fill="black", outline=palette.FILM_LINES)
         if maps is None or film.ranges is None:
             middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-            draw.text(middle, "this pilot has no map", fill=palette.FILM_NOTE, font=_font(13), anchor="mm")
+            draw.text(middle, "this pilot has no map", fill=palette.FILM_NOTE, font=font_of(13), anchor="mm")
             continue
         size = _size(box)[0]
         image.paste(Image.fromarray(as_bytes(paint(maps, film.ranges, film.record.task.start, size))), box[:2])
@@ -266,17 +267,28 @@ def _draw_maps(image: Image.Image, film: _Film, moment: Moment) -> None:
         draw.ellipse(dot, fill=palette.DRONE, outline=palette.OUTLINE)
 
 
+def _draw_view(image: Image.Image, record: FlightRecord, moment: Moment, pose: Floats) -> None:
+    """What is seen from a pose (6,), drawn for people; in the corner the picture that the agent got at that step."""
+    camera = record.camera
+    across = min(_size(VIEW)[0], int(_size(VIEW)[1] * camera.width / camera.height))
+    (view,) = views_from(record.task.layout, pose[None], camera, across)
+    image.paste(Image.fromarray(view), VIEW[:2])
+    own = Image.fromarray(moment.image)
+    own.thumbnail(OWN_PX)
+    left, top = VIEW[0] + view.shape[1] - own.width - 10, VIEW[1] + view.shape[0] - own.height - 10
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((left - 2, top - 2, left + own.width + 1, top + own.height + 1), fill=palette.FILM_TEXT)
+    image.paste(own, (left, top))
+
+
 def _draw_backdrop(film: _Film, moment: Moment) -> Image.Image:
-    """A frame without the field and the curves: everything that stays the same until the next step."""
+    """A frame without the field, the view and the curves: everything that stays the same until the next step."""
     image = Image.new("RGB", (WIDTH, HEIGHT), palette.FILM_BACKGROUND)
     _draw_instruction(image, film.record.task.instruction)
     _draw_legend(image, film.record, moment.has_prediction)
-    height, width = moment.image.shape[:2]
-    scale = min(_size(VIEW)[0] / width, _size(VIEW)[1] / height)
-    seen = Image.fromarray(moment.image).resize((round(width * scale), round(height * scale)), Image.Resampling.BICUBIC)
-    image.paste(seen, VIEW[:2])
-    title = f"what the drone sees ({width}x{height})"
-    ImageDraw.Draw(image).text((VIEW[0], 98), title, fill=palette.FILM_NOTE, font=_font(13), anchor="lm")
+    camera = film.record.camera
+    title = f"what the drone sees; in the corner the agent's own picture, {camera.width} x {camera.height}"
+    ImageDraw.Draw(image).text((VIEW[0], 98), title, fill=palette.FILM_NOTE, font=font_of(13), anchor="lm")
     _draw_maps(image, film, moment)
     return image
 
@@ -289,8 +301,8 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
         words = ("success: " if record.is_success else "failure: ") + words
         colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
     widest = FIELD[2] - FIELD[0] - 40
-    size = next((size for size in range(17, 9, -1) if _font(size, True).getlength(words) <= widest), 9)
-    draw, font = ImageDraw.Draw(image), _font(size, True)
+    size = next((size for size in range(17, 9, -1) if font_of(size, is_bold=True).getlength(words) <= widest), 9)
+    draw, font = ImageDraw.Draw(image), font_of(size, is_bold=True)
     x, y = (FIELD[0] + FIELD[2]) / 2, FIELD[3] - 30
     half = font.getlength(words) / 2 + 16
     draw.rounded_rectangle(
@@ -311,22 +323,27 @@ def draw_frames(record: FlightRecord, every: int = 1) -> Iterator[Bytes]:
         backdrop = _draw_backdrop(film, moment)
         is_last = moment is record.moments[-1]
         before, after = flown[moment.step], flown[moment.step + 1]
+        seen = -1
         for part in range(FRAMES_PER_STEP + is_last):
             if part < FRAMES_PER_STEP and (moment.step * FRAMES_PER_STEP + part) % every:
                 continue
-            share = part / FRAMES_PER_STEP
-            pose, time = interpolate_pose(before, after, share), moment.step + share
+            time = moment.step + part / FRAMES_PER_STEP
+            pose = interpolate_pose(before, after, part / FRAMES_PER_STEP)
             field = ground.copy()
             trail = [_place(point) for point in (*flown[: moment.step + 1], pose)]
             _draw_outlined(ImageDraw.Draw(field), trail, palette.FLOWN, 6)
             _draw_drone(field, pose, half_view)
+            if part // FRAMES_PER_VIEW != seen:
+                seen = part // FRAMES_PER_VIEW
+                share = seen * FRAMES_PER_VIEW / FRAMES_PER_STEP
+                _draw_view(backdrop, record, moment, interpolate_pose(before, after, share))
             frame = backdrop.copy()
             frame.paste(field.reduce(SUPERSAMPLING), FIELD[:2])
             for curve in film.curves:
                 curve.draw(frame, time)
             clock = f"{time * record.step_seconds:.1f} s"
             draw = ImageDraw.Draw(frame)
-            draw.text((SPEED_CURVE[2], 704), clock, fill=palette.FILM_TEXT, font=_font(14), anchor="rs")
+            draw.text((SPEED_CURVE[2], 704), clock, fill=palette.FILM_TEXT, font=font_of(14), anchor="rs")
             if part == FRAMES_PER_STEP:
                 _draw_end(frame, record)
             yield np.asarray(frame)

@@ -10,8 +10,18 @@ from matplotlib.axes import Axes
 
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.viz import palette
-from pvn.viz.axes import add_legend, draw_drone, draw_goal_region, draw_path, draw_picture, drone_handles, goal_handle
-from pvn.viz.field_views import Picture, field_from_above, in_grey
+from pvn.viz.axes import (
+    THIN_EDGE,
+    add_legend,
+    draw_drone,
+    draw_goal_region,
+    draw_path,
+    draw_picture,
+    drone_handles,
+    goal_handle,
+)
+from pvn.viz.drone_views import views_at
+from pvn.viz.field_views import Bytes, Picture, field_from_above, in_grey
 from pvn.viz.flight_record import FlightRecord, Moment, predicted_moments, spread_evenly
 from pvn.viz.map_pictures import (
     MapRanges,
@@ -28,12 +38,12 @@ TITLES = ("what the drone sees", "semantic map", "grounding map", *palette.PREDI
 
 
 def _draw_moment(
-    cells: Sequence[Axes], record: FlightRecord, moment: Moment, ranges: MapRanges, ground: Picture
+    cells: Sequence[Axes], record: FlightRecord, moment: Moment, ranges: MapRanges, ground: Picture, view: Bytes
 ) -> None:
-    """One row: the camera's picture, then four maps as they lie on the field, with the path up to that moment."""
+    """One row: the view (H, W, 3), then four maps as they lie on the field, with the path up to that moment."""
     maps, origin = moment.maps, record.task.start
     assert maps is not None
-    cells[0].imshow(moment.image, interpolation="lanczos")
+    cells[0].imshow(view, interpolation="lanczos")
     cells[0].set(xticks=[], yticks=[])
     cells[0].set_ylabel(f"{moment.step * record.step_seconds:.0f} s", fontsize=FONT)
     heat = prediction_heat(maps, origin, FIELD_PX)
@@ -46,7 +56,7 @@ def _draw_moment(
     flown = record.flown_world[: moment.step + 1, :2]
     for cell, picture in zip(cells[1:], pictures, strict=True):
         draw_picture(cell, picture)
-        draw_path(cell, flown, palette.DRONE, "-", "flown", width=0.9)
+        draw_path(cell, flown, palette.DRONE, "-", "flown", width=0.9, edge=THIN_EDGE)
         draw_drone(cell, moment.pose_world)
     if record.goal is not None:
         draw_goal_region(cells[-1], record.goal, width=0.7)
@@ -64,8 +74,9 @@ def draw_maps(path: Path, record: FlightRecord, *, num_steps: int = 4) -> None:
         len(shown), len(TITLES), figsize=size, layout="constrained", squeeze=False, width_ratios=(ratio, 1, 1, 1, 1)
     )
     ground = in_grey(field_from_above(record.task.layout, FIELD_PX))
-    for row, moment in zip(cells, shown, strict=True):
-        _draw_moment(row, record, moment, ranges, ground)
+    views = views_at(record, [moment.step for moment in shown])
+    for row, moment, view in zip(cells, shown, views, strict=True):
+        _draw_moment(row, record, moment, ranges, ground, view)
     for cell, title in zip(cells[0], TITLES, strict=True):
         cell.set_title(title, fontsize=FONT, pad=2.5)
     figure.suptitle("\n".join(lines), fontsize=LARGE_FONT, parse_math=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,47 @@ from matplotlib.figure import SubFigure
 from torch import Tensor
 
 from pvn.evaluation.outcome import end_place, outcome
+from pvn.geometry import Camera
 from pvn.paths import Points
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.viz import palette
-from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down, number_in_circle
-from pvn.viz.drawn_text import quoted
+from pvn.viz.axes import draw_goal, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
+from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drone_views import views_from
 from pvn.viz.flight_record import Floats, path_end
+from pvn.viz.labels import Rectangle
 from pvn.viz.saving import save_figure
 from pvn.world.task import Task
 
 STEP_SECONDS = SimulatorConfig().step_seconds
-ROWS, COLUMNS = 4, 2
-"""Of frames beside the field."""
+WIDTH_INCHES, HEIGHT_INCHES = 13.2, 7.6
+METRES_PER_POINT = 0.122
+"""Of the field in the picture."""
+TITLE_FONT, TITLE_LINES = 13, 3
+SMALL_VIEWS = (6, 4, 3, 2, 1, 0)
+"""How many views there may be below the first: as many as fill their rows."""
+START_SIZE = 1.3
+"""Of the arrow at the start, metres."""
+GOAL_SIZE = 1.6
+"""Of the star at the goal, metres."""
 
-Frames = npt.NDArray[np.uint8]
-"""(B, T, H, W, 3)."""
+LARGE_VIEW = 640
+"""Pixels across the view from the start."""
+
+View = npt.NDArray[np.uint8]
+"""(H, W, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """What drones saw: the agents' own pictures."""
+
+    images: npt.NDArray[np.uint8]
+    """(B, T, H, W, 3)."""
+    camera: Camera = Camera()
+    """The drones'."""
 
 
 def fly_with_frames(
@@ -42,7 +66,7 @@ def fly_with_frames(
     device: str = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
 ) -> tuple[FlightLog, Frames]:
-    """Fly the tasks; returns the log and every picture the drones saw, (B, T, H, W, 3)."""
+    """Fly the tasks; returns the log and every picture the drones saw."""
     seen: list[Tensor] = []
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
@@ -50,38 +74,58 @@ def fly_with_frames(
 
     simulator = simulator_for(tasks, device=device, config=config)
     log = fly(simulator, tasks, policy, watch=keep)
-    return log, np.stack([image.numpy() for image in seen], axis=1)
+    return log, Frames(np.stack([image.numpy() for image in seen], axis=1), config.camera)
 
 
 def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], demonstrated: Points | None) -> None:
-    """The field with the flown poses (T + 1, 6) and the demonstrated path; the steps of frames shown are numbered."""
-    draw_top_down(axis, task.layout)
+    """The field with the flown poses (T + 1, 6) and the demonstrated path; the steps of views shown are numbered."""
+    start = (float(flown[0, 0]), float(flown[0, 1]), float(flown[0, 5]))
     goal = path_end(demonstrated)
-    if demonstrated is not None:
-        draw_path(axis, demonstrated, palette.DEMONSTRATED, "--", "demonstrated")
+    lines: list[npt.NDArray[Any]] = [flown[:, :2], start_arrow(start, START_SIZE)]
+    lines += [] if demonstrated is None else [demonstrated]
+    names = draw_top_down(axis, task.layout, metres_per_point=METRES_PER_POINT, avoided=lines)
     draw_path(axis, flown[:, :2], palette.FLOWN, "-", "flown")
-    draw_start(axis, (flown[0, 0], flown[0, 1], flown[0, 5]))
+    if demonstrated is not None:
+        # Over the flown path, which shows between the dashes where the two coincide.
+        draw_path(axis, demonstrated, palette.DEMONSTRATED, "--", "demonstrated", width=1.7)
+    draw_start(axis, start, size=START_SIZE)
     if goal is not None:
         draw_goal(axis, goal)
-    marked = None
-    for number, step in enumerate(shown, start=1):
-        # Numbers on top of each other would hide the path; every frame is still in the strip.
-        if marked is not None and np.hypot(*(flown[step, :2] - marked)) < 1.4:
-            continue
-        marked = flown[step, :2]
-        number_in_circle(axis, flown[step], number)
+    star = [] if goal is None else [Rectangle(*goal, GOAL_SIZE, GOAL_SIZE)]
+    draw_numbers(axis, task.layout, flown[list(shown)], METRES_PER_POINT, [*names, *star], lines)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 
-def _draw_frames(strip: SubFigure, frames: Frames, speeds: Sequence[float], shown: Sequence[int]) -> None:
-    """The pictures (T, H, W, 3) of the steps shown, with the time and the speed (m/s) at each step."""
-    cells = strip.subplots(ROWS, COLUMNS, squeeze=False)
-    for cell in cells.flat:
-        cell.set_axis_off()
-    for number, (cell, step) in enumerate(zip(cells.flat, shown, strict=False), start=1):
-        cell.imshow(frames[step], interpolation="lanczos")
-        title = f"{number}   {step * STEP_SECONDS:.1f} s, {speeds[step]:.1f} m/s"
-        cell.set_title(title, fontsize=9, loc="left", pad=3)
+def _draw_view(axis: Axes, view: View, title: str) -> None:
+    axis.set_axis_off()
+    axis.imshow(view, interpolation="lanczos")
+    axis.set_title(title, fontsize=9, loc="left", pad=3)
+
+
+def _draw_views(strip: SubFigure, views: Sequence[View], titles: Sequence[str], own: View) -> None:
+    """The view (H, W, 3) from the start, with the agent's own picture in its corner; the others smaller below it."""
+    count = len(views) - 1
+    columns = 3 if count in (3, 6) else max(1, min(2, count))
+    rows = -(-count // columns)
+    # A row of smaller views is as high as they are wide, and their titles take as much again.
+    ratios = (1.0, rows / columns * 1.16) if rows else (1.0,)
+    parts = np.ravel(strip.subfigures(len(ratios), 1, height_ratios=ratios))  # type: ignore[arg-type]
+    first = parts[0].subplots()
+    _draw_view(first, views[0], titles[0])
+    inset = first.inset_axes((0.78, 0.03, 0.2, 0.2))
+    inset.imshow(own, interpolation="nearest")
+    inset.set(xticks=[], yticks=[])
+    inset.set_anchor("SE")
+    if rows:
+        cells = parts[1].subplots(rows, columns, squeeze=False)
+        for cell, view, title in zip(cells.flat, views[1:], titles[1:], strict=True):
+            _draw_view(cell, view, title)
+
+
+def steps_shown(num_steps: int) -> list[int]:
+    """The steps of a flight whose views are shown: the start, the end, and as many between as fill the rows."""
+    count = next(count for count in SMALL_VIEWS if count <= num_steps)
+    return np.linspace(0, num_steps, count + 1).round().astype(int).tolist()
 
 
 def draw_flight(
@@ -89,15 +133,27 @@ def draw_flight(
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
-    frames (B, T, H, W, 3); demonstrated (P, 2), field frame: without it, as for a typed instruction, there is no goal.
+    frames: the agent's own pictures, of which the first is shown; the views are drawn anew, for people. demonstrated
+    (P, 2), field frame: without it, as for a typed instruction, there is no goal.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
-    figure = plt.figure(figsize=(13.2, 7.6), layout="constrained")
-    above, strip = np.ravel(figure.subfigures(1, 2, width_ratios=(1.06, 1)))  # type: ignore[arg-type]
-    shown = np.unique(np.linspace(0, num_steps - 1, ROWS * COLUMNS).round().astype(int)).tolist()
-    _draw_field(above.subplots(), task, log.pose_world[flight, : num_steps + 1].cpu().numpy(), shown, demonstrated)
-    _draw_frames(strip, frames[flight], log.velocity_world[flight, :, :2].norm(dim=-1).tolist(), shown)
     words = outcome(distance, num_steps, bool(log.has_stopped[flight]), end_place(log, flight, task))
-    figure.suptitle(textwrap.fill(f"{quoted(task.instruction)}   {words}", 112), fontsize=13, parse_math=False)
+    title = [*wrapped(quoted(task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES), words]
+    height = HEIGHT_INCHES + 0.22 * (len(title) - 1)
+    figure = plt.figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    above, strip = np.ravel(figure.subfigures(1, 2, width_ratios=(1.06, 1)))  # type: ignore[arg-type]
+    flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
+    shown, camera = steps_shown(num_steps), frames.camera
+    _draw_field(above.subplots(), task, flown, shown, demonstrated)
+    views = [*views_from(task.layout, flown[shown[:1]], camera, LARGE_VIEW)]
+    views += [*views_from(task.layout, flown[shown[1:]], camera)]
+    speeds = log.velocity_world[flight, :, :2].norm(dim=-1).tolist()
+    titles = [
+        f"{number}   {step * STEP_SECONDS:.1f} s, {speeds[step]:.1f} m/s" for number, step in enumerate(shown, start=1)
+    ]
+    titles[-1] += ", the end"
+    titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
+    _draw_views(strip, views, titles, frames.images[flight, 0])
+    figure.suptitle("\n".join(title), fontsize=TITLE_FONT, parse_math=False)
     save_figure(figure, path)

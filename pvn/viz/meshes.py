@@ -193,7 +193,7 @@ def solid_mesh(solid: Solid) -> Mesh:
 @functools.cache
 def class_mesh(name: str) -> Mesh:
     """A landmark class at scale 1, landmark frame."""
-    return join_meshes([solid_mesh(solid) for solid in landmark_class(name).solids])
+    return join_meshes([solid_mesh(solid) for solid in landmark_class(name).display_solids])
 
 
 def landmark_mesh(landmark: Landmark) -> Mesh:

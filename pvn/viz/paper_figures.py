@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,15 +19,19 @@ from pvn.viz.axes import (
     add_legend,
     draw_drone,
     draw_goal_region,
+    draw_names,
     draw_path,
     draw_picture,
     draw_start,
+    goal_circle,
     path_handles,
     prediction_handles,
+    start_arrow,
 )
-from pvn.viz.drawn_text import quoted
+from pvn.viz.drawn_text import quoted, wrapped
 from pvn.viz.field_views import EXTENT, REACH, field_from_above, in_grey
 from pvn.viz.flight_record import FlightRecord, path_end, predicted_moments, spread_evenly
+from pvn.viz.labels import Rectangle
 from pvn.viz.map_pictures import map_ranges, overlay_predictions, prediction_heat, semantic_picture
 from pvn.viz.paper_page import FIELD_PX, FONT, LARGE_FONT, PAGE_INCHES, caption
 from pvn.viz.saving import save_for_paper
@@ -35,8 +39,15 @@ from pvn.world.task import SUCCESS_M, Task, distinct_layouts
 
 NUM_PREDICTIONS = 4
 """Predictions shown of a flight, the first and the last among them."""
-GALLERY_COLUMNS = 4
-LABEL_SIZE = (0.45, 0.14)
+GALLERY_COLUMNS = 3
+"""Wide enough for the names of landmarks."""
+GALLERY_LINES = 4
+"""Of an instruction above a flight, at most."""
+GALLERY_START = 2.2
+"""Of the arrow at the start, metres."""
+NAME_LETTERS = 13
+"""Of a line of a landmark's name, at most."""
+LABEL_SIZE = (0.35, 0.09)
 """Width and height of the label in a corner of a gallery's picture, with room around it, as shares of the picture."""
 
 
@@ -62,14 +73,32 @@ class GalleryFlight:
         return None if self.goal is None else self.has_stopped and math.dist(self.points[-1], self.goal) < SUCCESS_M
 
 
-def _draw_paths(axis: Axes, flight: GalleryFlight) -> None:
-    """The flown path and its start; with a demonstration, its path and the goal region."""
-    draw_path(axis, flight.points, palette.FLOWN, "-", "flown", width=1.3)
-    draw_start(axis, flight.task.start, size=16)
+def _draw_paths(axis: Axes, flight: GalleryFlight, *, width: float = 2.0, start_size: float = GALLERY_START) -> None:
+    """The flown path, `width` points wide, and its start; with a demonstration, its path and the goal region."""
+    draw_path(axis, flight.points, palette.FLOWN, "-", "flown", width=width, edge=0.8)
     if flight.demonstrated is not None and flight.goal is not None:
         # Over the flown path, which shows between the dashes where the two coincide.
-        draw_path(axis, flight.demonstrated, palette.DEMONSTRATED, "--", "demonstrated", width=1.1)
+        draw_path(axis, flight.demonstrated, palette.DEMONSTRATED, "--", "demonstrated", width=width / 2, edge=0.5)
         draw_goal_region(axis, flight.goal)
+    draw_start(axis, flight.task.start, size=start_size, edge=0.6)
+
+
+def _lines(flight: GalleryFlight) -> list[npt.NDArray[Any]]:
+    """What labels should not hide: the paths, the arrow at the start, the goal region; points (P, 2) of each."""
+    lines: list[npt.NDArray[Any]] = [flight.points, start_arrow(flight.task.start, GALLERY_START)]
+    if flight.demonstrated is not None and flight.goal is not None:
+        lines += [flight.demonstrated, goal_circle(flight.goal)]
+    return lines
+
+
+def _draw_names(axis: Axes, flight: GalleryFlight, width_inches: float, corner: tuple[int, int]) -> None:
+    """The names of landmarks for which there is room, in a picture so wide; not in the corner of the outcome."""
+    width, height = (share * EXTENT for share in LABEL_SIZE)
+    x, y = (REACH[0] + at * EXTENT + (1 - 2 * at) * size / 2 for at, size in zip(corner, (width, height), strict=True))
+    draw_names(
+        axis, flight.task.layout, EXTENT / (72 * width_inches), _lines(flight),
+        font=FONT, taken=[Rectangle(x, y, width, height)], line_letters=NAME_LETTERS,
+    )  # fmt: skip
 
 
 def _draw_evolution(cells: Sequence[Axes], record: FlightRecord) -> None:
@@ -77,9 +106,10 @@ def _draw_evolution(cells: Sequence[Axes], record: FlightRecord) -> None:
     task = record.task
     above = field_from_above(task.layout, FIELD_PX)
     draw_picture(cells[0], above, "field", font=FONT)
-    _draw_paths(cells[0], GalleryFlight(task, record.flown_world[:, :2], record.has_stopped, record.demonstrated))
+    flight = GalleryFlight(task, record.flown_world[:, :2], record.has_stopped, record.demonstrated)
+    _draw_paths(cells[0], flight, width=1.3, start_size=2.6)
     shown = spread_evenly(predicted_moments(record), NUM_PREDICTIONS)
-    for cell in cells[1 + len(shown) : -1]:
+    for cell in cells[1 + len(shown) : -1]:  # another flight in the figure has more
         cell.set_axis_off()
         cell.text(0.5, 0.5, "no further\nprediction", fontsize=FONT, color=palette.NOTE, ha="center", va="center")
     for cell, moment in zip(cells[1:], shown, strict=False):
@@ -95,7 +125,8 @@ def _draw_evolution(cells: Sequence[Axes], record: FlightRecord) -> None:
 
 def draw_evolutions(path: Path, flights: Sequence[FlightRecord]) -> None:
     """Write a figure with a row for each flight: the field with both paths, successive predictions, semantic map."""
-    columns = NUM_PREDICTIONS + 2
+    most = max(len(predicted_moments(record)) for record in flights)
+    columns = min(most, NUM_PREDICTIONS) + 2
     captions = [caption(record) for record in flights]
     heights = [PAGE_INCHES / columns + 0.19 + 0.155 * len(lines) for lines in captions]
     figure = plt.figure(figsize=(PAGE_INCHES, sum(heights) + 0.28), layout="constrained")
@@ -116,8 +147,8 @@ def _free_corner(points: npt.NDArray[np.floating]) -> tuple[int, int]:
     return corners[is_free.index(True)] if any(is_free) else corners[0]
 
 
-def _label_outcome(axis: Axes, flight: GalleryFlight) -> None:
-    """A frame, and a label where it hides no path: reached, missed, or never stopped."""
+def _label_outcome(axis: Axes, flight: GalleryFlight, corner: tuple[int, int]) -> None:
+    """A frame, and a label in a corner: reached, missed, or never stopped."""
     if flight.is_success is None:
         words, colour = "stopped", palette.OUTLINE
     else:
@@ -125,8 +156,7 @@ def _label_outcome(axis: Axes, flight: GalleryFlight) -> None:
         for spine in axis.spines.values():
             spine.set(color=colour, linewidth=1.6)
     words = words if flight.has_stopped else "never stopped"
-    points = flight.points if flight.demonstrated is None else np.concatenate([flight.points, flight.demonstrated])
-    right, top = _free_corner(points)
+    right, top = corner
     axis.text(
         0.97 if right else 0.03, 0.97 if top else 0.03, words, transform=axis.transAxes, color="white", fontsize=FONT,
         ha="right" if right else "left", va="top" if top else "bottom", zorder=9,
@@ -135,12 +165,14 @@ def _label_outcome(axis: Axes, flight: GalleryFlight) -> None:
 
 
 def draw_gallery(path: Path, flights: Sequence[GalleryFlight]) -> None:
-    """Write a sheet of flights from above, four in a row: both paths, goal, instruction, outcome."""
+    """Write a sheet of flights from above, three in a row: names, both paths, goal, instruction, outcome."""
     layouts, places = distinct_layouts([flight.task for flight in flights])
     pictures = [field_from_above(layout, FIELD_PX) for layout in layouts]
     columns = min(GALLERY_COLUMNS, len(flights))
     width = PAGE_INCHES * max(columns, 2) / GALLERY_COLUMNS  # the legend is as wide as two flights
-    captions = [textwrap.wrap(quoted(flight.task.instruction), 30) for flight in flights]
+    captions = [
+        wrapped(quoted(flight.task.instruction), FONT, 70 * width / columns, GALLERY_LINES) for flight in flights
+    ]
     sheet = list(zip(flights, places, captions, strict=True))
     rows = [sheet[begin : begin + columns] for begin in range(0, len(sheet), columns)]
     heights = [width / columns + 0.02 + 0.125 * max(len(lines) for _, _, lines in row) for row in rows]
@@ -152,8 +184,10 @@ def draw_gallery(path: Path, flights: Sequence[GalleryFlight]) -> None:
             cell.set_axis_off()
         for cell, (flight, place, lines) in zip(cells, row, strict=False):
             draw_picture(cell, pictures[place], "\n".join(lines), font=FONT)
+            corner = _free_corner(np.concatenate(_lines(flight)))
+            _draw_names(cell, flight, 0.97 * width / columns, corner)
             _draw_paths(cell, flight)
-            _label_outcome(cell, flight)
+            _label_outcome(cell, flight, corner)
     has_goals = any(flight.demonstrated is not None for flight in flights)
     add_legend(figure, path_handles(has_goals=has_goals), font=FONT)
     save_for_paper(figure, path)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
-
-from pvn.viz.drawn_text import quoted
+from pvn.viz.drawn_text import quoted, wrapped
 from pvn.viz.flight_record import FlightRecord
 
 PAGE_INCHES = 17 / 2.54
 FONT, LARGE_FONT = 7, 8
 """Points. Seven is the smallest that journals accept."""
-LINE_CHARACTERS = 100
-"""Characters per line across the page, in the large font."""
+CAPTION_LINES = 4
+"""Of an instruction, at most."""
 FIELD_PX = 480
 """Pixels across a picture of the field."""
 
 
-def caption(record: FlightRecord, width: int = LINE_CHARACTERS) -> list[str]:
-    """The instruction, in lines of at most `width` characters, and how the flight ended."""
-    return [*textwrap.wrap(quoted(record.task.instruction), width), record.outcome]
+def caption(record: FlightRecord) -> list[str]:
+    """The instruction, in lines across the page, and how the flight ended."""
+    said = wrapped(quoted(record.task.instruction), LARGE_FONT, 72 * (PAGE_INCHES - 0.3), CAPTION_LINES)
+    return [*said, record.outcome]

@@ -4,12 +4,13 @@ import random
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.image import imread
 from torch.utils.tensorboard import SummaryWriter
 
 from pvn.evaluation.flights import flights_of
 from pvn.evaluation.pilots import load_pilot
-from pvn.report import illustrations
+from pvn.report import curves, illustrations
 from pvn.report.curves import draw_learning, draw_success_by_radius, read_curves, system_colours
 from pvn.report.illustrations import illustrate_flights, illustrate_results
 from pvn.rollout.flight import fly, simulator_for
@@ -72,6 +73,20 @@ def test_curves_are_drawn(summary, with_rate, tmp_path):
     draw_success_by_radius(tmp_path / "radius.png", [summary, with_rate("pvn", "dev", 1, 2)], tuple(SYSTEMS))
     for name in ("learning", "radius"):
         assert imread(tmp_path / f"{name}.png")[..., :3].std() > 0.05
+
+
+@pytest.mark.long
+def test_systems_and_changes_of_pvn_have_a_panel_each_with_their_names(summary, with_rate, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(curves, "save_figure", lambda figure, path: drawn.append(figure))
+    changed = [with_rate(name, "dev", 1, 2) for name in ("pvn", "pvn-no-aux", "pvn-no-goal")]
+    draw_success_by_radius(tmp_path / "radius.png", [summary, with_rate("pvn", "test", 1, 2), *changed], tuple(SYSTEMS))
+    systems, changes = drawn[0].axes
+    assert {text.get_text() for text in systems.texts} == {"oracle", "pvn"} and "test" in systems.get_title()
+    assert {text.get_text() for text in changes.texts} == {"pvn", "pvn-no-aux", "pvn-no-goal"}
+    heights = sorted(text.get_position()[1] for text in changes.texts)
+    assert min(np.diff(heights)) > 3.9, "equal curves, but names that can be read"
+    plt.close(drawn[0])
 
 
 @pytest.mark.long

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from pvn.viz import palette
+from pvn.viz import palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
-from pvn.viz.flight_picture import draw_flight
+from pvn.viz.flight_picture import Frames, draw_flight, steps_shown
 from pvn.viz.flight_record import fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
@@ -85,9 +86,26 @@ def test_predictions_have_their_two_colours(drawn):
 
 
 @pytest.mark.long
-def test_a_gallery_of_two_is_half_as_wide(record, tmp_path):
+def test_a_gallery_of_two_has_no_third_column(record, tmp_path):
     draw_gallery(tmp_path / "two", [gallery_flight(record, demonstrated=None)] * 2)
-    assert imread(tmp_path / "two.png").shape[1] == pytest.approx(300 * PAGE_INCHES / 2, abs=2)
+    assert imread(tmp_path / "two.png").shape[1] == pytest.approx(300 * PAGE_INCHES * 2 / 3, abs=2)
+
+
+@pytest.mark.parametrize(("num_steps", "count"), [(1, 2), (2, 3), (5, 5), (8, 7), (100, 7)])
+def test_views_of_a_flight_fill_their_rows_from_the_start_to_the_end(num_steps, count):
+    steps = steps_shown(num_steps)
+    assert steps[0] == 0 and steps[-1] == num_steps and len(set(steps)) == len(steps) == count
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("num_moments", [1, 8])
+def test_an_evolution_has_no_column_without_a_prediction(record, num_moments, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(paper_figures, "save_for_paper", lambda figure, path: drawn.append(figure))
+    draw_evolutions(tmp_path / "evolution", [replace(record, moments=record.moments[:num_moments])])
+    planned = sum(moment.is_planned for moment in record.moments[:num_moments])
+    assert [axis.axison for axis in drawn[0].axes] == [True] * (planned + 2)
+    plt.close(drawn[0])
 
 
 def test_a_flight_of_a_gallery_succeeds_if_it_stops_near_its_goal(record):
@@ -119,7 +137,7 @@ def priced(pilot, segment):
 
 
 def draw_flown(path, record):
-    frames = np.stack([moment.image for moment in record.moments])[None]
+    frames = Frames(np.stack([moment.image for moment in record.moments])[None])
     draw_flight(path, record.task, record.log, frames, 0, record.demonstrated)
 
 
