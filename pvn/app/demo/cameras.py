@@ -36,8 +36,8 @@ class Place(NamedTuple):
     """(3,)."""
 
 
-def _sees_the_field(place: Place, fov: float, aspect: float) -> bool:
-    """Whether all four fences are in view of a camera; fov: vertical, radians."""
+def _field_in_view(place: Place, aspect: float) -> tuple[float, float]:
+    """Tangent of half the vertical view that shows all four fences, and how far they are from the view's middle."""
     ahead = place.target - place.position
     ahead = ahead / np.linalg.norm(ahead)
     right = np.cross(ahead, place.up)
@@ -45,10 +45,10 @@ def _sees_the_field(place: Place, fov: float, aspect: float) -> bool:
     low, high = -MARGIN, FIELD_SIZE + MARGIN
     corners = np.array([(x, y, z) for x in (low, high) for y in (low, high) for z in (0.0, TOP)]) - place.position
     depth, across, up = corners @ ahead, corners @ right, corners @ np.cross(right, ahead)
-    limit = math.tan(fov / 2)
-    return bool(
-        (depth > 0).all() and (abs(up) <= limit * depth).all() and (abs(across) <= aspect * limit * depth).all()
-    )
+    if (depth <= 0).any():
+        return math.inf, 0.0
+    height, width = up / depth, across / depth / aspect
+    return float(max(abs(height).max(), abs(width).max())), float(abs(height.max() + height.min()) / 2)
 
 
 @functools.lru_cache(maxsize=64)
@@ -63,10 +63,12 @@ def _nearest_place(
         low, high = 10.0, 400.0
         while high - low > 0.5:
             middle = (low + high) / 2
-            is_enough = _sees_the_field(Place(target + middle * towards, target, np.array(up)), fov, aspect)
-            low, high = (low, middle) if is_enough else (middle, high)
-        places.append((high, Place(target + high * towards, target, np.array(up))))
-    return min(places, key=lambda place: place[0])[1]
+            needed, _ = _field_in_view(Place(target + middle * towards, target, np.array(up)), aspect)
+            low, high = (low, middle) if needed <= math.tan(fov / 2) else (middle, high)
+        place = Place(target + high * towards, target, np.array(up))
+        # A little further away is better than with the field at the edge of the picture.
+        places.append((high * (1 + _field_in_view(place, aspect)[1]), place))
+    return min(places, key=lambda scored: scored[0])[1]
 
 
 def camera_place(mode: CameraMode, pose_world: Floats, fov: float, aspect: float) -> Place:

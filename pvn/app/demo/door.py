@@ -77,7 +77,8 @@ class Door:
 
     def refusal(self, headers: Headers, is_websocket: bool) -> str:
         """Why a request is refused; empty if it is let in."""
-        host = (headers.get("Host") or "").lower()
+        # A header that comes twice is nobody's: each reader would pick another one.
+        host, origin = (", ".join(headers.get_all(name)).lower() for name in ("Host", "Origin"))
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -85,7 +86,6 @@ class Door:
         advice = "start the demo with --allow-origin and the address of its page, such as https://demo.example.org"
         if not self._is_own_name(name):
             return f"Host: got {host[:80] or 'none'}, expected a name under which the demo is served; {advice}"
-        origin = (headers.get("Origin") or "").lower()
         if is_websocket and origin not in {f"http://{host}", f"https://{host}", *self.origins}:
             return f"Origin: got {origin[:80] or 'none'}, expected the demo's own page at {host}; {advice}"
         return ""
@@ -129,7 +129,7 @@ def _respond(status: http.HTTPStatus, body: bytes = b"", **headers: str) -> Resp
 
 def _answer(door: Door, files: dict[str, _File], request: Request) -> Response | None:
     """The answer to a request; None for a websocket that is let in."""
-    is_websocket = (request.headers.get("Upgrade") or "").lower() == "websocket"
+    is_websocket = "websocket" in ", ".join(request.headers.get_all("Upgrade")).lower()
     refusal = door.refusal(request.headers, is_websocket)
     if refusal:
         return _respond(http.HTTPStatus.FORBIDDEN, f"{refusal}\n".encode(), Content_Type="text/plain; charset=utf-8")
@@ -138,7 +138,7 @@ def _answer(door: Door, files: dict[str, _File], request: Request) -> Response |
     file = files.get(request.path.partition("?")[0])
     if file is None:
         return _respond(http.HTTPStatus.NOT_FOUND, b"not found\n", Content_Type="text/plain; charset=utf-8")
-    if request.headers.get("If-None-Match") == file.tag:
+    if file.tag in request.headers.get_all("If-None-Match"):
         return _respond(http.HTTPStatus.NOT_MODIFIED, ETag=file.tag)
     return _respond(
         http.HTTPStatus.OK, file.content, ETag=file.tag, Cache_Control="no-cache",

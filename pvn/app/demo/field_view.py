@@ -17,7 +17,7 @@ from pvn.app.demo.cameras import CameraMode, camera_place
 from pvn.app.demo.flight_setup import FlightSetup
 from pvn.app.demo.obstacles import Touch
 from pvn.app.demo.pictures import GROUND_MARGIN, MAP_PX, ground_picture
-from pvn.app.demo.scene import FACING_UP, MIDDLE, drone_glb, landmark_glb, lines_through
+from pvn.app.demo.scene import FACING_UP, MIDDLE, drone_glb, handle_glb, landmark_glb, lines_through
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
@@ -37,8 +37,8 @@ CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 49)) for trig in (np.cos, np.s
 """Points (49, 2) of a circle of radius 1, metres."""
 PATH_HEIGHT, PREDICTIONS_HEIGHT, RING_HEIGHT, HANDLE_HEIGHT = 0.35, 0.06, 0.12, 0.4
 """Above the ground; different, so that what lies over another thing does not flicker."""
-START_RADIUS, HANDLE_RADIUS = 1.6, 0.4
-"""Of the ring below the drone, and of the ball on a ring by which things are turned."""
+START_RADIUS = 1.6
+"""Of the ring below the drone."""
 ALTITUDE = SimulatorConfig().altitude
 
 Place = npt.NDArray[np.float64]
@@ -78,9 +78,9 @@ class FieldView3D:
         self._drone = self._scene.add_frame("/drone", show_axes=False)
         body = self._scene.add_glb("/drone/body", drone_glb(), cast_shadow=False, receive_shadow=False)
         self._drag(body, lambda: self._drone.position, self._carry_drone, hands.move_start)
-        self._start_handle = self._add_handle("/start_handle", START)
+        self._start_handle = self._add_handle("/start_handle", palette.START)
         self._drag_handle(self._start_handle, lambda: self._pose[:2].astype(float), self._turn_drone, hands.turn_start)
-        self._landmark_handle = self._add_handle("/landmark_handle", GOAL)
+        self._landmark_handle = self._add_handle("/landmark_handle", palette.GOAL)
         self._landmark_handle.visible = False
         self._drag_handle(self._landmark_handle, self._selected_place, self._turn_selected, self._selected_turned)
         self._add_drone_camera()
@@ -137,14 +137,14 @@ class FieldView3D:
         place, turn = (landmark.x, landmark.y, 0.0), SO3.from_z_radians(landmark.yaw).wxyz
         if index < len(self._landmarks):
             shown, node, label = self._landmarks[index]
-            if (shown.name, shown.radius) == (landmark.name, landmark.radius):
+            if (shown.name, shown.radius, shown.yaw) == (landmark.name, landmark.radius, landmark.yaw):
                 node.position, node.wxyz = np.array(place), turn
                 self._landmarks[index] = (landmark, node, label)
                 return
             node.remove()
         node = self._scene.add_glb(
             f"/landmarks/{index}",
-            landmark_glb(landmark.name),
+            landmark_glb(landmark.name, landmark.yaw),
             scale=landmark.scale,
             wxyz=turn,
             position=place,
@@ -193,10 +193,8 @@ class FieldView3D:
                 grabbed.clear()
                 drop(float(place()[0]), float(place()[1]))
 
-    def _add_handle(self, name: str, colour: tuple[int, int, int]) -> Any:
-        return self._scene.add_icosphere(
-            name, HANDLE_RADIUS, color=colour, subdivisions=2, cast_shadow=False, receive_shadow=False
-        )
+    def _add_handle(self, name: str, colour: str) -> Any:
+        return self._scene.add_glb(name, handle_glb(colour), cast_shadow=False, receive_shadow=False)
 
     def _drag_handle(
         self, handle: Any, centre: Callable[[], Place], turn: Callable[[float], None], drop: Callable[[float], None]

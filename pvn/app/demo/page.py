@@ -93,7 +93,7 @@ class Page:
 
     def _send(self, kind: str, **content: Any) -> None:
         with self._lock:
-            if kind != "file":  # which is not sent again after a reload
+            if kind not in ("file", "view"):  # which a page that was reloaded must not be told again
                 self._messages[kind] = content
             if self._channel is not None:
                 self._channel.send(kind, content)

@@ -12,22 +12,30 @@ import viser
 from viser.transforms import SO3
 
 from pvn.app.demo.gltf import to_glb
-from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
-from pvn.viz.meshes import class_mesh, drone_mesh, fence_mesh
+from pvn.viz.meshes import class_mesh, drone_mesh, fence_mesh, solid_mesh
 from pvn.world.layout import FIELD_SIZE
+from pvn.world.solids import ball
 
 MIDDLE = FIELD_SIZE / 2
 SKY = (184, 214, 240)
+HANDLE_M = 0.8
+"""Across a ball by which things are turned."""
 MEADOW_COLOUR, MEADOW_SIZE = (117, 127, 69), 1200.0
 """Colour and side (metres) of the plain ground around the picture of the field."""
 FACING_UP = SO3.from_x_radians(math.pi).wxyz
 """viser's pictures have y down, as a camera's do; this rotation lays them on the ground with north up."""
 
 
+@functools.lru_cache(maxsize=512)
+def landmark_glb(name: str, yaw: float) -> bytes:
+    """A landmark class at scale 1 as a binary glTF file, lit as it stands turned by yaw, radians."""
+    return to_glb(class_mesh(name), yaw=yaw)
+
+
 @functools.cache
-def landmark_glb(name: str) -> bytes:
-    """A landmark class at scale 1 as a binary glTF file."""
-    return to_glb(class_mesh(name))
+def handle_glb(colour: str) -> bytes:
+    """A ball by which things are turned, as a binary glTF file."""
+    return to_glb(solid_mesh(ball((0.0, 0.0, 0.0), (HANDLE_M, HANDLE_M, HANDLE_M), colour)))
 
 
 @functools.cache
@@ -48,7 +56,7 @@ def lines_through(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.flo
 
 
 def add_surroundings(server: viser.ViserServer) -> None:
-    """Add what is the same for all visitors: sky, the meadow around the field, fences, light."""
+    """Add what is the same for all visitors: sky, the meadow around the field, fences."""
     scene = server.scene
     scene.set_background_image(np.full((8, 8, 3), SKY, np.uint8))
     scene.configure_fog(120.0, 600.0, color=SKY)
@@ -59,7 +67,4 @@ def add_surroundings(server: viser.ViserServer) -> None:
     )  # fmt: skip
     scene.configure_default_lights(False)
     scene.configure_environment_map(None)
-    scene.add_light_ambient("/daylight", intensity=1.9)
-    sun = (100 * float(SUN_X), 100 * float(SUN_Y), 100 * float(SUN_Z))
-    scene.add_light_directional("/sun", intensity=2.0, position=sun)
-    scene.add_glb("/fences", _fence_glb(), cast_shadow=False)
+    scene.add_glb("/fences", _fence_glb(), cast_shadow=False, receive_shadow=False)

@@ -161,7 +161,7 @@ class DemoServer:
         field_from_above(first_setup.layout, FIELD_PX)
         start_view(first_setup.layout, first_setup.start)
         for landmark in first_setup.layout.landmarks:
-            landmark_glb(landmark.name)
+            landmark_glb(landmark.name, landmark.yaw)
         self._config = config
         # A thread for each visitor's flight, waiting or in the air, or replay.
         self._flight_threads = ThreadPoolExecutor(2 * config.visitors, thread_name_prefix="flight")

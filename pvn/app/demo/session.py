@@ -145,7 +145,9 @@ class Session(SetupSession):
             # After a failure nothing is drawn: drawing may be what failed.
             has_flown = bool(flight.steps) and not failure
             self.state = "replaying" if has_flown else "choosing"
-            if has_flown:
+            if not has_flown:
+                flight.words = "" if failure else "The flight was called off before it began."
+            else:
                 self._keep(flight)
                 self._display.show_step(flight.show(flight.num_positions - 1))
                 self._display.show_touched(flight)
