@@ -164,7 +164,7 @@ class DemoServer:
             landmark_glb(landmark.name, landmark.yaw)
         self._config = config
         # A thread for each visitor's flight, waiting or in the air, or replay.
-        self._flight_threads = ThreadPoolExecutor(2 * config.visitors, thread_name_prefix="flight")
+        self._flight_threads = ThreadPoolExecutor(2 * config.visitors + config.flights, thread_name_prefix="flight")
         # What a browser asks for waits here for the visit that it is about.
         self._entrance = ThreadPoolExecutor(4, thread_name_prefix="entrance")
         self._shared = SharedState(
