@@ -37,6 +37,11 @@ class Demo:
         """Serve until interrupted."""
         from rich.console import Console
 
+        if self.public and self.host != "127.0.0.1":
+            raise ValueError(
+                f"host: got {self.host} and --public, which listens on all addresses, expected one of them; leave out "
+                "--host or --public"
+            )
         with needing("app"):
             from pvn.app.demo.server import DemoConfig, DemoServer
 

@@ -1,5 +1,6 @@
 """The demo's server, its door and its pages, without a browser to look at them."""
 
+import gzip
 import json
 import socket
 import sys
@@ -175,6 +176,9 @@ def get(server, path, **headers):
 def test_our_page_is_served_around_visers_and_nobody_else_may_frame_it(demo_server):
     page = get(demo_server, "/?field=3&say=go")
     assert page.headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+    assert b"<title>PVN: fly a drone by language</title>" in page.read()
+    compressed = get(demo_server, "/viewer", **{"Accept-Encoding": "gzip"}).read()
+    assert b'<script src="viewer.js">' in gzip.decompress(compressed)
     with pytest.raises(urllib.error.HTTPError, match="304"):
         get(demo_server, "/viewer", **{"If-None-Match": get(demo_server, "/viewer").headers["ETag"]})
     for missing in ("/index.html", "/../server.py", "/%2e%2e/server.py"):
@@ -328,7 +332,13 @@ def test_a_port_in_use_and_a_missing_package_are_said_in_one_line(capsys, monkey
         port = taken.getsockname()[1]
         with pytest.raises(SystemExit):
             main(["demo", "--port", str(port)])
-    assert f"port: got {port} on 127.0.0.1" in capsys.readouterr().err
+        assert f"port: got {port} on 127.0.0.1" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["demo", "--public", "--port", str(port)])
+        assert f"port: got {port} on 0.0.0.0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["demo", "--public", "--host", "192.168.1.5"])
+    assert "host: got 192.168.1.5 and --public" in capsys.readouterr().err
     for name, message in (("visitors", "at least 1"), ("flights", "at least 1"), ("port", "expected 1 to 65535")):
         with pytest.raises(SystemExit):
             main(["demo", f"--{name}", "-1"])

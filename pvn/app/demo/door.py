@@ -101,7 +101,7 @@ def _viewer() -> bytes:
 @dataclass(frozen=True)
 class _File:
     content: bytes
-    """Compressed."""
+    compressed: bytes
     kind: str
     tag: str
 
@@ -114,7 +114,10 @@ def _files() -> dict[str, _File]:
     contents["/viewer"] = _viewer()
     return {
         path: _File(
-            gzip.compress(content), KINDS[Path(path).suffix or ".html"], f'"{hashlib.sha256(content).hexdigest()[:24]}"'
+            content,
+            gzip.compress(content),
+            KINDS[Path(path).suffix or ".html"],
+            f'"{hashlib.sha256(content).hexdigest()[:24]}"',
         )
         for path, content in contents.items()
     }
@@ -140,9 +143,10 @@ def _answer(door: Door, files: dict[str, _File], request: Request) -> Response |
         return _respond(http.HTTPStatus.NOT_FOUND, b"not found\n", Content_Type="text/plain; charset=utf-8")
     if file.tag in request.headers.get_all("If-None-Match"):
         return _respond(http.HTTPStatus.NOT_MODIFIED, ETag=file.tag)
+    is_compressed = "gzip" in ", ".join(request.headers.get_all("Accept-Encoding"))
     return _respond(
-        http.HTTPStatus.OK, file.content, ETag=file.tag, Cache_Control="no-cache",
-        Content_Type=f"{file.kind}; charset=utf-8", Content_Encoding="gzip",
+        http.HTTPStatus.OK, file.compressed if is_compressed else file.content, ETag=file.tag, Cache_Control="no-cache",
+        Content_Type=f"{file.kind}; charset=utf-8", Content_Encoding="gzip" if is_compressed else "identity",
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const isPhone = () => matchMedia("(max-width: 820px)").matches;
-const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), sent: null };
+const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), sent: null, isNew: true };
 let socket = null;
 
 // One visit for each tab; a reloaded tab finds its visit again.
@@ -98,9 +98,19 @@ function markUnknown() {
   $("unknown").textContent = named.length ? `${named.join(", ")}: not ${named.length > 1 ? "words" : "a word"} the pilot knows` : "";
 }
 
+// What is being typed outlives a reload, as long as the page is about the same.
+function keepDraft() {
+  sessionStorage.setItem("pvn-draft", JSON.stringify([location.search, $("instruction").value]));
+}
+
+function keptDraft() {
+  const [about, text] = JSON.parse(sessionStorage.getItem("pvn-draft") || "[null, null]");
+  return about === location.search ? text : null;
+}
+
 function fillBox(text) {
   $("instruction").value = text;
-  sessionStorage.setItem("pvn-draft", text);
+  keepDraft();
   say("typed", text);
   markUnknown();
 }
@@ -196,7 +206,8 @@ const show = {
     drawOverlays();
   },
   box(message) {
-    fillBox(message.text);
+    fillBox((shown.isNew ? keptDraft() : null) ?? message.text);
+    shown.isNew = false;
   },
   examples(message) {
     $("examples").replaceChildren(...message.examples.map((text) => element("button", { textContent: text, onclick: () => fly(text) })));
@@ -268,6 +279,7 @@ const show = {
     $("command").textContent = message.command;
     $("needs-file").hidden = !message.needs_file;
     history.replaceState(null, "", `?${message.link}`);
+    keepDraft();
     $("link").textContent = location.href;
   },
   camera(message) {
@@ -329,7 +341,7 @@ $("instruction").addEventListener("keydown", (event) => {
 let typing = 0;
 $("instruction").addEventListener("input", () => {
   markUnknown();
-  sessionStorage.setItem("pvn-draft", $("instruction").value);
+  keepDraft();
   clearTimeout(typing);
   typing = setTimeout(() => say("typed", $("instruction").value), 120);
 });
