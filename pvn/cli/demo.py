@@ -15,9 +15,15 @@ class Demo:
     port: int = 8080
     """Port of the page; 0 picks a free one."""
     host: str = "127.0.0.1"
-    """Address to listen on. By default only this computer can connect; 0.0.0.0 lets in anyone who can reach it."""
-    visitors: int = 8
+    """Address to listen on. By default only this computer can connect."""
+    public: bool = False
+    """Let in everyone who can reach this computer: listens on 0.0.0.0, and says what that opens."""
+    allow_origin: tuple[str, ...] = ()
+    """Where the page is served from if not by this program itself, such as https://demo.example.org behind a proxy."""
+    visitors: int = 64
     """Maximum number of simultaneous visitors; others are asked to come back later."""
+    flights: int = 8
+    """Maximum number of simultaneous flights; others wait until one of them lands."""
     field: FieldName = 0
     """The field that is shown first: the number of a random one, or a LANI environment file (random_config_N.json)."""
     corpus: Path | None = None
@@ -31,13 +37,20 @@ class Demo:
         """Serve until interrupted."""
         from rich.console import Console
 
+        if self.public and self.host != "127.0.0.1":
+            raise ValueError(
+                f"host: got {self.host} and --public, which listens on all addresses, expected one of them; leave out "
+                "--host or --public"
+            )
         with needing("app"):
             from pvn.app.demo.server import DemoConfig, DemoServer
 
         config = DemoConfig(
-            host=self.host,
+            host="0.0.0.0" if self.public else self.host,
             port=self.port,
+            allow_origin=self.allow_origin,
             visitors=self.visitors,
+            flights=self.flights,
             field=self.field,
             corpus=self.corpus,
             runs=self.runs,
@@ -48,4 +61,6 @@ class Demo:
             server = DemoServer(config, watch=status.update)
         with server:
             print(f"the demo is at {server.url} (Ctrl-C ends it)", flush=True)
+            for line in server.opened():
+                print(line, flush=True)
             server.wait()

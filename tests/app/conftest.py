@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pvn.app.demo.flight_setup import random_field
-from pvn.app.demo.session import Session, SharedState
+from pvn.app.demo.flight_setup import random_field, segment_setup
+from pvn.app.demo.session import Session
+from pvn.app.demo.setup_session import SharedState
 from pvn.evaluation.pilots import load_pilot
 from pvn.simulator.interface import SimulatorConfig
 
@@ -60,11 +61,31 @@ class FakePage:
     def __init__(self):
         self.setup, self.menus, self.state, self.num_positions = None, None, None, 0
         self.steps, self.statuses, self.warnings, self.commands, self.files = [], [], [], [], {}
+        self.links, self.flights, self.shown, self.examples, self.unknown, self.box = [], [], None, [], [], ""
+        self.fields, self.touched, self.view = [], [], b""
         self.num_moves, self.first_step_at = 0, None
         self.landed = threading.Event()
 
-    def show_setup(self, setup):
+    def show_setup(self, setup, view, fills_box):
         self.setup = self.menus = setup
+        self.view = view
+        if fills_box:
+            self.box = setup.instruction
+
+    def show_field(self, setup):
+        self.fields.append(setup)
+
+    def show_examples(self, examples):
+        self.examples = examples
+
+    def show_touched(self, flight):
+        self.touched.append(flight.touched)
+
+    def show_flights(self, flights, shown):
+        self.flights, self.shown = [(flight.setup.instruction, flight.words) for flight in flights], shown
+
+    def show_unknown(self, words):
+        self.unknown = words
 
     def show_menus(self, setup):
         self.menus = setup
@@ -87,8 +108,9 @@ class FakePage:
     def show_warning(self, text):
         self.warnings.append(text)
 
-    def show_command(self, command, needs_file):
+    def show_command(self, command, needs_file, link):
         self.commands.append(command)
+        self.links.append(link)
 
     def send_file(self, name, content):
         self.files[name] = content
@@ -99,7 +121,7 @@ class Visitor:
 
     def __init__(self, shared, field, speed):
         self.page = FakePage()
-        self.session = Session(self.page, shared, field)
+        self.session = Session(self.page, shared, segment_setup(field, 0))
         self.session.set_speed(speed)
 
     def settle(self):
@@ -121,9 +143,20 @@ class Visitor:
     def fly_to_the_end(self, text=None):
         self.take_off(text)
         self.land()
+        self.settle()
 
 
 @pytest.fixture
 def visit(shared, field):
     """Open a session; flights are shown as fast as possible unless a speed is given."""
     return lambda speed=0.0, shared=shared: Visitor(shared, field, speed)
+
+
+@pytest.fixture(scope="session")
+def demo_server():
+    """A running demo of field 3 for two visitors."""
+    pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
+    from pvn.app.demo.server import DemoConfig, DemoServer
+
+    with DemoServer(DemoConfig(port=0, field=3, visitors=2)) as server:
+        yield server

@@ -1,15 +1,12 @@
-"""The demo in a real browser: headless Chromium types, flies, slides and drags, alone and beside another visitor.
+"""The demo in a real browser: headless Chromium types, flies, slides, drags and reloads, at a desk and on a phone.
 
 Nothing here is expected after a fixed time: a software renderer shares the cores with the flights, and with whatever
 else runs on the machine.
 """
 
 import functools
-import gc
 import io
 import shutil
-import time
-import weakref
 
 import numpy as np
 import pytest
@@ -26,40 +23,42 @@ pytestmark = [
 pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium here: pip install selenium")
 from selenium.common.exceptions import TimeoutException, WebDriverException  # noqa: E402
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.actions.action_builder import ActionBuilder  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from viser.transforms import SO3  # noqa: E402
 
-from pvn.app.demo.server import DemoConfig, DemoServer  # noqa: E402
-
 SCALE = 0.5
 """Pixels that are drawn for each pixel of the page, across and down: a renderer in software has to save work."""
 SCRIPT_LIMIT_S = 120.0
 """A page that is being drawn in software on a busy machine may take most of a minute to answer."""
-HEARD_S = 3.0
-"""A key press that has had no effect after this long is repeated."""
 
 
 @pytest.fixture(scope="module")
-def server():
-    with DemoServer(DemoConfig(port=0, field=3, visitors=2)) as server:
-        yield server
+def server(demo_server):
+    return demo_server
 
 
-@pytest.fixture(scope="module")
-def browser():
+def open_browser(width, height, scale, phone=False):
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in (
         "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
         "--disable-gpu-rasterization", "--disable-gpu-compositing",  # half the work where there is no GPU
-        "--disable-dev-shm-usage", "--window-size=1000,600", f"--force-device-scale-factor={SCALE}",
+        "--disable-dev-shm-usage", f"--window-size={width},{height}", f"--force-device-scale-factor={scale}",
     ):  # fmt: skip
         options.add_argument(flag)
+    if phone:
+        metrics = {"width": width, "height": height, "pixelRatio": scale, "touch": True}
+        options.add_experimental_option("mobileEmulation", {"deviceMetrics": metrics})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     driver.set_script_timeout(SCRIPT_LIMIT_S)
+    return driver
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver = open_browser(1000, 640, SCALE)
     yield driver
     driver.quit()
 
@@ -67,13 +66,13 @@ def browser():
 class Guest:
     """Someone who has the page in a tab. Only the tab in front is drawn, which is most of the work of a browser."""
 
-    def __init__(self, browser, server, wait_until):
+    def __init__(self, browser, server, wait_until, link=""):
         self.browser, self.server = browser, server
         # Every question to the browser takes time from what is waited for.
         self.wait_until = functools.partial(wait_until, every=0.2)
         browser.switch_to.new_window("tab")
         self.tab = browser.current_window_handle
-        browser.get(server.url)
+        browser.get(f"{server.url}/{link}")
 
     @property
     def driver(self):
@@ -98,95 +97,104 @@ class Guest:
         (answer,) = self.wait_until(attempt, "an answer from the browser")
         return answer
 
+    def ask(self, script, *arguments):
+        """The value of an expression on the page."""
+        return self.patiently(lambda: self.driver.execute_script(f"return {script}", *arguments))
+
+    def text(self, name):
+        """The text of an element by its id."""
+        return self.ask("document.getElementById(arguments[0]).innerText", name)
+
+    def wait_for(self, script, what):
+        self.wait_until(lambda: self.ask(script), what)
+
+    def wait_for_view(self):
+        self.wait_for("document.body.classList.contains('ready')", "the field in 3D")
+
     @property
-    def text(self):
-        return self.patiently(lambda: self.driver.execute_script("return document.body.innerText"))
+    def session(self):
+        key = self.ask("sessionStorage.getItem('pvn-visitor')")
+        return self.server.visits.find(key).session
 
-    def wait_for(self, *texts):
-        """Wait until one of the texts is on the page."""
-        self.wait_until(lambda: any(text in self.text for text in texts), lambda: f"{texts} in {self.text!r}")
+    @property
+    def client(self):
+        """Viser's handle of this guest's 3D view."""
+        key = self.ask("sessionStorage.getItem('pvn-visitor')")
+        return self.server.visits.find(key).page._view.client
 
-    def click(self, find, what):
-        """Click on what a search finds, as soon as it is there and takes clicks."""
+    def click(self, name):
+        """Click on an element by its id, as soon as it is there and takes clicks."""
 
         def attempt():
             try:
-                found = find()
-                if found is not None:
-                    found.click()
-                return found is not None
+                self.driver.find_element(By.ID, name).click()
             except WebDriverException:  # covered, moving or replaced: the page is still being arranged
                 return False
+            return True
 
-        self.wait_until(attempt, f"a click on {what}")
+        self.wait_until(attempt, f"a click on {name!r}")
 
-    def press(self, label):
-        def find():
-            buttons = self.driver.find_elements(By.TAG_NAME, "button")
-            return next((button for button in buttons if button.text.strip() == label), None)
+    def type(self, *keys):
+        """Type into the box."""
+        self.driver.find_element(By.ID, "instruction").send_keys(*keys)
 
-        self.click(find, f"the button {label!r}")
+    def fly(self, text):
+        """Type an instruction, press Enter, and wait until it has landed; the outcome in words."""
+        count = self.ask("document.querySelectorAll('#flights li').length")
+        self.type(Keys.CONTROL, "a")
+        self.type(text, Keys.ENTER)
+        self.wait_for(f"document.querySelectorAll('#flights li').length > {count}", f"the end of {text!r}")
+        return self.text("status")
 
-    def unfold(self, title):
-        self.click(lambda: self.driver.find_element(By.XPATH, f"//div[text()='{title}']"), f"the folder {title!r}")
+    def on_screen(self, point):
+        """Where on the page a point (3,) of the field, field frame, is seen."""
+        camera, view = self.client.camera, self.driver.find_element(By.ID, "viewer").rect
+        u, v = pixel(camera, point)
+        scale = view["width"] / camera.image_width  # a browser that draws in software draws fewer pixels
+        return int(view["x"] + u * scale), int(view["y"] + v * scale)
 
-    def type(self, text):
-        """Replace the instruction, and wait until the server knows it."""
-        box = self.driver.find_element(By.TAG_NAME, "textarea")
-        box.send_keys(Keys.CONTROL, "a")
-        box.send_keys(text)
-        self.wait_until(
-            lambda: any(session.setup.instruction == text for session in self.server._sessions.values()),
-            lambda: f"{text!r} as the instruction, instead of {box.get_attribute('value')!r}",
-        )
-
-    def slide_to(self, step):
-        """Move the slider with the keys: to its beginning, and from there a step at a time."""
-
-        def position():
-            return int(self.driver.find_element(By.CSS_SELECTOR, "[role=slider]").get_attribute("aria-valuenow"))
-
-        def press_towards_the_step():
-            now = position()
-            if now == step:
-                return True
-            ActionChains(self.driver).send_keys(Keys.HOME if now > step else Keys.ARROW_RIGHT).perform()
-            deadline = time.monotonic() + HEARD_S
-            while position() == now and time.monotonic() < deadline:
-                time.sleep(0.05)
-            return False
-
-        self.click(lambda: self.driver.find_element(By.CSS_SELECTOR, "[role=slider]"), "the slider")
-        self.wait_until(press_towards_the_step, lambda: f"step {step} on the slider, now at {position()}")
+    def drag(self, start, end):
+        """Drag what is at a place of the screen to another one."""
+        builder = ActionBuilder(self.driver)
+        middle = ((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
+        for step, (u, v) in enumerate((start, middle, end)):
+            builder.pointer_action.move_to_location(u, v)
+            builder.pointer_action.pause(0.4)
+            if step == 0:
+                builder.pointer_action.pointer_down()
+        builder.pointer_action.pause(0.4)
+        builder.pointer_action.pointer_up()
+        builder.perform()
 
     def picture(self):
         """A screenshot (H, W, 3), in the pixels of the page."""
         content = self.patiently(self.driver.get_screenshot_as_png)
         picture = Image.open(io.BytesIO(content)).convert("RGB")
-        return np.asarray(picture.resize((round(picture.width / SCALE), round(picture.height / SCALE)))).astype(int)
+        scale = self.ask("devicePixelRatio")
+        return np.asarray(picture.resize((round(picture.width / scale), round(picture.height / scale)))).astype(int)
+
+    def wait_for_colour(self, point, is_right, what):
+        """Wait until the field is drawn so that a point of it, field frame, has the right colour."""
+
+        def attempt():
+            u, v = self.on_screen(point)
+            return is_right(*self.picture()[v - 1 : v + 2, u - 1 : u + 2].reshape(-1, 3).mean(0))
+
+        self.wait_until(attempt, what)
 
 
 @pytest.fixture(scope="module")
 def invite(browser, server, wait_until):
-    return lambda: Guest(browser, server, wait_until)
+    return lambda link="": Guest(browser, server, wait_until, link)
 
 
 @pytest.fixture(scope="module")
-def one(invite, server, wait_until):
-    """The first guest, who does one thing after another and leaves when everybody else has left."""
+def one(invite):
+    """The first guest, who does one thing after another."""
     guest = invite()
-    guest.wait_for("This is field 3")
+    guest.wait_for("document.querySelectorAll('#examples button').length == 8", "the panel")
     yield guest
-    sessions = [weakref.ref(session) for session in server._sessions.values()]
     guest.leave()
-    wait_until(lambda: server.num_visitors == 0, "that the server noticed that everybody left")
-
-    def are_freed():
-        gc.collect()
-        return all(session() is None for session in sessions)
-
-    assert sessions
-    wait_until(are_freed, "that the sessions of visitors who left were freed")
 
 
 def pixel(camera, point):
@@ -196,39 +204,79 @@ def pixel(camera, point):
     return camera.image_width / 2 + focal * x / z, camera.image_height / 2 + focal * y / z
 
 
-def drag_the_golden_cone(guest, server):
-    """Drag it four metres to the east with the mouse, as soon as it is drawn."""
-    (client,) = server._server.get_clients().values()
-    (session,) = server._sessions.values()
+def test_the_tab_has_our_name_and_what_the_drone_sees_is_there_from_the_start(one):
+    assert one.driver.title == "PVN: fly a drone by language"
+    assert one.ask("document.querySelector('link[rel=icon]').href").endswith("/icon.svg")
+    assert (
+        one.ask("document.getElementById('instruction').value") == "go to the gorilla statue, then to the yellow cone"
+    )
+    one.wait_for("document.getElementById('camera-image').naturalWidth == 128", "the drone's picture")
+    assert not one.driver.find_element(By.ID, "charts").is_displayed()
+    assert one.ask("location.search") == "?field=3&segment=1&agent=pvn-plus"
+
+
+def test_things_are_dragged_and_turned(one):
+    """A landmark by itself, the drone by itself, and the drone's heading by its handle."""
+    one.wait_for_view()
+    session = one.session
     index = [landmark.name for landmark in session.setup.layout.landmarks].index("GoldCone")
     cone = session.setup.layout.landmarks[index]
-    canvas = guest.driver.find_element(By.TAG_NAME, "canvas").rect
-
-    def on_screen(east):
-        u, v = pixel(client.camera, (cone.x + east, cone.y, 1.0))
-        return int(canvas["x"] + u), int(canvas["y"] + v)
-
-    def is_drawn():
-        u, v = on_screen(0.0)
-        red, green, blue = guest.picture()[v, u]
-        return red > green > blue and red - blue > 60
-
-    guest.wait_until(is_drawn, "a golden cone in the picture")
-    grab, drop = on_screen(0.0), on_screen(4.0)
-    builder = ActionBuilder(guest.driver)
-    for step, (u, v) in enumerate((grab, ((grab[0] + drop[0]) // 2, (grab[1] + drop[1]) // 2), drop)):
-        builder.pointer_action.move_to_location(u, v)
-        if step == 0:
-            builder.pointer_action.pointer_down()
-        builder.pointer_action.pause(0.5)
-    builder.pointer_action.pointer_up()
-    builder.perform()
-    guest.wait_for("You have rearranged this field")
+    one.wait_for_colour((cone.x, cone.y, 1.0), lambda red, green, blue: red > green > blue + 40, "a golden cone")
+    one.drag(one.on_screen((cone.x, cone.y, 1.0)), one.on_screen((cone.x + 4, cone.y, 1.0)))
+    one.wait_for("document.getElementById('status').textContent.includes('rearranged')", "the change")
     moved = session.setup.layout.landmarks[index]
     assert moved.x - cone.x == pytest.approx(4, abs=1.0) and abs(moved.y - cone.y) < 1.0
+    x, y, yaw = session.setup.start
+    ball = (x + 1.6 * np.cos(yaw), y + 1.6 * np.sin(yaw), 0.4)
+    one.wait_for_colour(ball, lambda red, green, blue: min(red, green) > 150 > blue, "a yellow ball")
+    one.drag(one.on_screen(ball), one.on_screen((x - 1.6, y + 0.3, 0.4)))
+    one.wait_until(lambda: session.setup.own_start is not None, "another heading")
+    assert abs(abs(session.setup.start[2]) - np.pi) < 0.6 and session.setup.start[:2] == pytest.approx((x, y))
+    one.drag(one.on_screen((x, y, 5.05)), one.on_screen((x + 5, y - 3, 5.05)))
+    one.wait_until(lambda: abs(session.setup.start[0] - x) > 2, "another start")
+    assert session.setup.start[:2] == pytest.approx((x + 5, y - 3), abs=1.5)
+    one.click("again")
+    one.wait_until(lambda: session.setup.start == (x, y, yaw), "that the drone is put back")
 
 
-RECORD_COPIES = """
+def test_enter_flies_on_from_where_the_drone_is_and_a_reloaded_page_has_lost_nothing(one):
+    one.wait_for_view()
+    one.ask("(document.getElementById('speed').value = 'as fast as possible', "
+            "document.getElementById('speed').dispatchEvent(new Event('change')), 1)")  # fmt: skip
+    one.type(Keys.CONTROL, "a")
+    one.type("go to the gorilla,", Keys.SHIFT, Keys.ENTER, Keys.NULL, "zyzzyva")
+    assert one.ask("document.getElementById('instruction').value") == "go to the gorilla,\nzyzzyva"
+    one.wait_for("document.querySelector('#marks u')?.textContent == 'zyzzyva'", "the mark at an unknown word")
+    assert "“zyzzyva”: not a word the pilot knows" in one.text("unknown")
+    words = one.fly("go to the gorilla and stop")
+    assert words.startswith("Stopped ") and "m from the gorilla" in words
+    first_end = one.session.setup.start
+    assert one.ask("document.getElementById('instruction').value") == "", "ready for the next"
+    assert one.driver.find_element(By.ID, "charts").is_displayed()
+    names = one.ask("[...document.querySelectorAll('[data-map=semantic] text')].map(text => text.textContent)")
+    assert "gorilla" in names and len(names) == len(one.session.setup.layout.landmarks)
+    one.fly("turn left")
+    second = one.session.flights[-1]
+    assert second.pose(0)[:2].tolist() == pytest.approx(first_end[:2], abs=1e-3)
+    said = one.ask("[...document.querySelectorAll('#flights .said')].map(said => said.textContent)")
+    assert said == ["go to the gorilla and stop", "turn left"]
+    one.type("and then")
+    address, session = one.ask("location.href"), one.session
+    one.driver.refresh()
+    one.wait_for("document.querySelectorAll('#flights li').length == 2", "the flights after reloading")
+    assert one.session is session and one.ask("location.href") == address
+    one.wait_for("document.getElementById('instruction').value == 'and then'", "what was being typed")
+    one.wait_for_view()
+    x, y = (float(part) for part in second.pose(second.num_positions - 1)[:2])
+    assert one.client.scene is not None and one.server.visits.find(one.ask("sessionStorage.getItem('pvn-visitor')"))
+    assert one.session.setup.start[:2] == pytest.approx((x, y))
+    one.driver.find_element(By.CSS_SELECTOR, "#flights li button").click()
+    one.wait_for("document.querySelector('#flights li.shown .said').textContent.startsWith('go to')", "the first again")
+    one.ask("(document.getElementById('step').value = 1, document.getElementById('step').oninput(), 1)")
+    one.wait_for("document.getElementById('step-number').value == '1'", "step 1")
+
+
+RECORD_COPIES = """(() => {
     window.copied = window.saidCopied = undefined;
     document.addEventListener('copy', () => {window.copied = getSelection().toString()});
     if (arguments[0]) Object.defineProperty(navigator, 'clipboard', {value: undefined});
@@ -236,55 +284,81 @@ RECORD_COPIES = """
     new MutationObserver(changes => {
         if (changes.some(change => change.target.textContent === 'Copied')) window.saidCopied = true;
     }).observe(document.body, {childList: true, characterData: true, subtree: true});
-"""
+})()"""
 
 
-def test_the_command_is_copied_from_a_page_over_plain_http_too(one):
+def test_link_and_command_are_copied_from_a_page_over_plain_http_too(one):
     """A page that comes neither from this computer nor over https has no access to the browser's clipboard."""
-    one.unfold("Share and save")
-    for is_plain in (False, True):
-        one.driver.execute_script(RECORD_COPIES, is_plain)
-        one.press("Copy")
+    one.ask("(document.getElementById('share').open = true, 1)")
+    for is_plain, name in ((False, "link"), (True, "command")):
+        one.ask(RECORD_COPIES, is_plain)
+        one.ask(f"(document.querySelector('[data-of={name}]').click(), 1)")
         # The button says so for a moment only, which a slow test would miss.
-        one.wait_until(lambda: one.driver.execute_script("return window.saidCopied"), "that the button said Copied")
-        assert one.driver.execute_script("return window.copied").strip() == "pvn fly --field 3 --segment 1"
+        one.wait_for("window.saidCopied", "that the button said Copied")
+        copied = one.ask("window.copied").strip()
+        assert copied == (one.ask("location.href") if name == "link" else one.text("command"))
 
 
-def test_visitors_drag_type_fly_and_slide_back_in_time_each_alone_and_a_third_is_turned_away(one, invite, server):
-    drag_the_golden_cone(one, server)
-    two = invite()
-    two.wait_for("This is field 3")
+def test_from_above_all_four_fences_are_in_view(one):
+    one.ask("(document.querySelector('[data-camera=above]').click(), 1)")
+    colours = {
+        (25, 50.0): lambda red, green, blue: blue > 1.4 * max(red, green),
+        (25, 0.0): lambda red, green, blue: min(red, green, blue) > 130,
+        (50.0, 25): lambda red, green, blue: red > 1.8 * max(green, blue),
+        (0.0, 25): lambda red, green, blue: min(red, green) > 1.6 * blue,
+    }
+    for (x, y), is_right in colours.items():
+        one.wait_for_colour((x, y, 1.2), is_right, f"the fence at {x}, {y}")
+
+
+def test_a_link_flies_by_itself_beside_another_visitor_and_a_third_is_turned_away(one, invite):
+    two = invite("?field=9&agent=gsmn&say=fly+to+the+red+fence")
+    two.wait_for("document.querySelectorAll('#flights li').length == 1", "the flight of the link")
+    assert two.session.setup.field.number == 9 and two.session.setup.pilot == "gsmn"
+    assert two.session is not one.session and "red fence" not in one.text("flights")
     three = invite()
-    three.wait_for("The demo is full")
-    assert "The limit of 2 visitors is reached" in three.text and "Fly" not in three.text.split()
+    three.wait_for("!document.getElementById('notice').hidden", "a notice")
+    assert "The demo is full" in three.text("notice") and "limit of 2 visitors" in three.text("notice")
     three.leave()
-    for session in server._sessions.values():
-        session.set_speed(0)
-    one.type("go to the gorilla and stop, zyzzyva")
-    two.type("fly to the quetzalcoatl")
-    one.press("Fly")
-    two.press("Fly")
-    for guest in (one, two):
-        guest.wait_for("There is no demonstration of this flight")
-    assert "zyzzyva' is not a word I know" in one.text and "quetzalcoatl" not in one.text
-    assert "quetzalcoatl' is not a word I know" in two.text and "zyzzyva" not in two.text
     two.leave()
-    assert "Play again" in one.text and "Continue from here" in one.text
-    before = one.picture()
-    one.slide_to(1)
 
-    seen = one.driver.find_element(
-        By.CSS_SELECTOR, "img[src^='blob:']"
-    ).rect  # what the drone's camera saw, on the page
-    left, top, right, bottom = (
-        int(edge) for edge in (seen["x"], seen["y"], seen["x"] + seen["width"], seen["y"] + seen["height"])
-    )
 
-    def is_grass_at_another_moment():
-        after = one.picture()
-        middle = after[150:420, 360:640].reshape(-1, 3)
-        is_grass = (middle.argmax(1) == 1).mean() > 0.3
-        has_changed = np.abs(after - before).sum(-1) > 60
-        return is_grass and has_changed[top:bottom, left:right].mean() > 0.2
+def test_a_page_of_another_site_cannot_talk_to_the_demo(browser, server):
+    browser.switch_to.new_window("tab")
+    browser.get("data:text/html,<title>elsewhere</title>")
+    for path in ("/panel", "/"):
+        address = f"{server.url.replace('http', 'ws')}{path}?visitor=0123456789"
+        outcome = browser.execute_async_script(
+            "const done = arguments[1], socket = new WebSocket(arguments[0], 'viser-v1.1.1');"
+            "socket.onopen = () => done('open'); socket.onerror = () => done('refused')",
+            address,
+        )
+        assert outcome == "refused"
+    browser.close()
+    browser.switch_to.window(browser.window_handles[0])
 
-    one.wait_until(is_grass_at_another_moment, "another moment of the flight in the picture")
+
+def test_on_a_phone_the_panel_is_one_line_while_it_flies_and_the_maps_are_a_swipe_away(server, wait_until):
+    driver = open_browser(390, 780, 1, phone=True)
+    try:
+        guest = Guest(driver, server, wait_until)
+        guest.wait_for_view()
+        assert guest.ask("document.documentElement.scrollWidth") <= 390
+        guest.type(Keys.CONTROL, "a")
+        guest.type("fly to the blue fence", Keys.ENTER)
+        guest.wait_for("document.body.classList.contains('folded')", "that the panel folds")
+        line, view = (guest.driver.find_element(By.ID, name).rect for name in ("line", "viewer"))
+        assert line["height"] < 60 and view["height"] > 0.85 * guest.ask("innerHeight")
+        assert not guest.driver.find_element(By.ID, "sheet").is_displayed()
+        camera = guest.server.visits.find(guest.ask("sessionStorage.getItem('pvn-visitor')")).page._camera
+        assert camera == "follow"
+        guest.click("line-stop")
+        guest.wait_for("!document.body.classList.contains('folded')", "that the panel unfolds")
+        tabs = guest.ask("[...document.querySelectorAll('#pages button')].map(tab => tab.textContent)")
+        assert tabs == ["Talk", "Camera", "Plan", "Charts", "Map", "Words"]
+        guest.ask("(document.getElementById('sheet').scrollTo({left: 2 * innerWidth}), 1)")
+        guest.wait_for("document.querySelector('#pages [aria-current=true]').textContent == 'Plan'", "the map's page")
+        plan = guest.ask("document.querySelector('[data-map=plan] .map').getBoundingClientRect().toJSON()")
+        assert plan["left"] >= 0 and plan["right"] <= 390 and plan["width"] > 150
+    finally:
+        driver.quit()

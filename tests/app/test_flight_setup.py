@@ -1,10 +1,13 @@
 """What can be set up to be flown: segments as they are, instructions of one's own, rearranged fields."""
 
+import math
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pvn.app.demo.examples import NUM_EXAMPLES, example_instructions
 from pvn.app.demo.flight_setup import (
     MAX_REQUESTS,
     REQUEST_SECONDS,
@@ -13,12 +16,18 @@ from pvn.app.demo.flight_setup import (
     change_instruction,
     corpus_field,
     file_field,
+    first_segment,
     move_landmark,
     random_field,
     remove_landmark,
     segment_setup,
+    turn_landmark,
 )
+from pvn.app.demo.link import open_link, write_link
+from pvn.app.demo.obstacles import touch_sentence, touched_landmarks
+from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.lani import write_layout
+from pvn.world.shapes import solid_extent
 
 
 def test_only_an_unchanged_segment_has_a_demonstration(field):
@@ -97,3 +106,102 @@ def test_requests_are_refused_only_while_there_were_too_many():
     with pytest.raises(ValueError, match="wait a moment"):
         limit.check(MAX_REQUESTS + 0.5)
     limit.check(REQUEST_SECONDS + 0.5)
+
+
+def test_the_first_instruction_says_what_to_do():
+    for number in range(40):
+        field = random_field(number)
+        chosen = field.segments[first_segment(field)].task.instruction
+        others = [segment.task.instruction for segment in field.segments]
+        plain = [
+            words
+            for words in others
+            if words.lower().startswith(("go ", "fly ", "turn ", "head ")) and "." not in words
+        ]
+        if any(6 <= len(words.split()) <= 20 for words in plain):
+            assert len(chosen.split()) >= 6 and not chosen.endswith("."), chosen
+    assert random_field(0).segments[0].task.instruction == "the army figure."
+    assert first_segment(random_field(0)) == 1
+
+
+@pytest.mark.parametrize("number", [0, 3, 12, 40])
+def test_eight_examples_name_what_stands_in_the_field_in_words_that_the_pilot_knows(number, pilots):
+    setup = segment_setup(random_field(number), 0)
+    nouns = {LANDMARK_CLASSES[mark.name].noun for mark in setup.layout.landmarks}
+    vocabulary = pilots["pvn-plus"].agent.vocabulary
+    for pose in (setup.start, (1.0, 1.0, 2.0), (49.0, 25.0, 0.0)):
+        examples = example_instructions(setup.layout, pose)
+        assert len(examples) == len(set(examples)) == NUM_EXAMPLES
+        assert sum(any(noun in words for noun in nouns) for words in examples) >= 2
+        assert not any(vocabulary.unknown_words(words) for words in examples)
+
+
+def test_the_side_of_an_example_is_where_the_landmark_is(field):
+    """The drone stands in the middle of nothing but one landmark, to its left, then to its right."""
+    setup = segment_setup(field, 0)
+    for _ in setup.layout.landmarks[1:]:
+        setup = remove_landmark(setup, len(setup.layout.landmarks) - 1)
+    (mark,) = setup.layout.landmarks
+    noun = LANDMARK_CLASSES[mark.name].noun
+    for y, side in ((mark.y - 10, "left"), (mark.y + 10, "right")):
+        assert f"turn {side} and go to the {noun}" in example_instructions(setup.layout, (mark.x, y, 0.0))
+
+
+def test_only_what_reaches_the_drone_is_touched(field):
+    setup = add_landmark(segment_setup(field, 0), "Windmill")
+    marks = setup.layout.landmarks
+    through = np.array([[marks[-1].x - 6, marks[-1].y], [marks[-1].x + 6, marks[-1].y]])
+    index = len(marks) - 1
+    assert touched_landmarks(setup.layout, through)[index] == "through"
+    reach = marks[-1].scale * solid_extent("Windmill")
+    brushed = through + np.array([0.0, reach + 0.3])
+    assert touched_landmarks(setup.layout, brushed)[index] == "brushed"
+    assert index not in touched_landmarks(setup.layout, through + np.array([0.0, reach + 0.7]))
+    low = next(place for place, mark in enumerate(marks) if mark.name == "Barrel")
+    over = np.array([[marks[low].x - 3, marks[low].y], [marks[low].x + 3, marks[low].y]])
+    assert low not in touched_landmarks(setup.layout, over), "it flies over a barrel"
+    words = touch_sentence(setup.layout, {index: "through", low: "brushed"})
+    assert words == f"It flew through the {LANDMARK_CLASSES['Windmill'].noun} and brushed the rusty barrel."
+
+
+def open_here(link, field):
+    return open_link(link, field, ("pvn-plus", "gsmn"), random_field)
+
+
+def test_a_link_carries_field_start_landmarks_agent_and_what_was_said(field):
+    setup = turn_landmark(move_landmark(segment_setup(field, 2, "gsmn"), 0, 12.0, 41.0), 1, 0.5)
+    setup = setup.starting_at((3.0, 4.5, 0.25))
+    opened = open_here(write_link(setup, ("go to the well & stop", "don't")), random_field(9))
+    assert opened.setup.task.start == (3.0, 4.5, 0.25) and opened.setup.pilot == "gsmn"
+    assert opened.setup.layout == setup.layout and opened.setup.field is field
+    assert opened.instructions == ("go to the well & stop", "don't")
+    plain = open_here(write_link(segment_setup(field, 3), ()), random_field(9))
+    assert plain.setup.task is field.segments[3].task and plain.instructions == ()
+    assert open_here("", field).setup.segment_index == first_segment(field)
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        ("field=x", "got field=x, expected a whole number"),
+        ("field=99999999", "expected 0 to 999999"),
+        ("segment=9", "got segment=9, expected 1 to 5"),
+        ("agent=hal", "got agent=hal, expected one of pvn-plus, gsmn"),
+        ("start=1,2", "got start=1,2, expected 3 numbers"),
+        ("start=1,2,nan", "expected 3 numbers"),
+        ("landmarks=Barrel,1,2", "expected 4 numbers"),
+        ("landmarks=Moon,1,2,3,4", "Moon"),
+        ("say=" + "a" * 40_000, "expected at most 30,000"),
+    ],
+)
+def test_a_broken_link_is_refused_in_words(field, link, message):
+    with pytest.raises(ValueError, match=message):
+        open_here(link, field)
+
+
+def test_a_start_of_ones_own_is_inside_the_fences_and_in_the_command(field):
+    setup = change_instruction(segment_setup(field, 1).starting_at((60.0, -3.0, 7.0)), "go to the barrel")
+    assert setup.start == (50.0, 0.0, pytest.approx(7.0 - 2 * math.pi)) and setup.demonstrated is None
+    words = shlex.split(setup.command())
+    assert words[3:6] == ["--field", "3", "--start"] and tuple(map(float, words[6:])) == setup.start
+    assert setup.from_the_start().start == field.segments[1].task.start

@@ -1,9 +1,13 @@
-"""The demo's server and its pages, without a browser to look at them."""
+"""The demo's server, its door and its pages, without a browser to look at them."""
 
+import gzip
+import json
 import socket
 import sys
 import time
+import urllib.error
 import urllib.request
+import uuid
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,22 +20,40 @@ from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 
 pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
-from pvn.app.demo.page import Page
-from pvn.app.demo.server import DemoConfig, DemoServer, LocalServer, offered_pilots
+import viser
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from pvn.app.demo.door import Door, check_origin
+from pvn.app.demo.field_view import FieldView3D, Hands
+from pvn.app.demo.link import OpenedLink
+from pvn.app.demo.server import FULL, TAKEN_OVER, DemoConfig, DemoServer, LocalServer, offered_pilots
+from pvn.app.demo.visits import Visits
+
+VISER = [f"viser-v{viser.__version__}"]
 
 
 class Client:
-    """What a page knows of a browser; widgets and scene are those of a server that nobody visits."""
+    """What a 3D view knows of a browser; the scene is that of a server that nobody visits."""
 
     def __init__(self, server):
-        self.gui, self.scene, self.atomic = server.gui, server.scene, server.atomic
-        self.camera = SimpleNamespace()
+        self.scene, self.atomic = server.scene, server.atomic
+        self.camera = SimpleNamespace(fov=1.3, aspect=1.5, on_update=lambda act: None)
 
 
 @pytest.fixture(scope="module")
-def page():
+def moved():
+    """What was moved in the 3D view, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def view(moved):
     server = LocalServer("127.0.0.1", 0, verbose=False)
-    yield Page(Client(server), offered_pilots(), has_corpus=False)
+    names = ("move landmark", "turn landmark", "move start", "turn start")
+    hands = [lambda *values, name=name: moved.append((name, *values)) for name in names]
+    yield FieldView3D(Client(server), Hands(*hands))
     server.stop()
 
 
@@ -40,59 +62,266 @@ def test_the_shipped_agents_and_the_oracle_can_be_chosen_the_strongest_first():
 
 
 @pytest.mark.long
-def test_the_menus_show_who_flies_what_and_are_disabled_during_a_flight(page, field):
-    for index, pilot in ((1, "gsmn"), (2, "oracle"), (0, "pvn-plus")):
-        page.show_setup(segment_setup(field, index, pilot))
-        assert page._pilot.value == pilot and page._segment.value.startswith(f"{index + 1}. ")
-    page._pilot.value, page._segment.value = "chaplot", page._segment.options[3]
-    page.show_menus(segment_setup(field, 1, "pvn-plus"))
-    assert page._pilot.value == "pvn-plus" and page._segment.value.startswith("2. ")
-    for state in ("flying", "replaying", "flying", "choosing"):
-        page.show_state(state, 2)
-        assert page._pilot.disabled == page._segment.disabled == (state == "flying")
-
-
-@pytest.mark.long
-def test_a_demonstration_and_its_goal_are_shown_only_where_there_is_one(page, field):
+def test_a_demonstration_and_its_goal_are_shown_only_where_there_is_one(view, field):
     setup = segment_setup(field, 0)
-    lines = page.field_view._lines
-    page.show_setup(setup)
+    view.show_setup(setup)
     x, y = setup.demonstrated[-1]
-    assert np.allclose(lines["/goal"].points[..., :2].mean((0, 1)), (x, y), atol=0.1)
+    assert np.allclose(view._lines["/goal"].points[..., :2].mean((0, 1)), (x, y), atol=0.1)
     for instruction, is_shown in (("go home", False), (setup.instruction, True)):
-        page.show_setup(change_instruction(setup, instruction))
-        assert [lines[name].visible for name in ("/demonstration", "/goal", "/path_end")] == [is_shown] * 3
-        assert lines["/start"].visible
+        view.show_setup(change_instruction(setup, instruction))
+        assert [view._lines[name].visible for name in ("/demonstration", "/goal", "/path_end")] == [is_shown] * 3
+        assert view._lines["/start"].visible
 
 
-def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(page):
+def two_windmills(*scales):
     kind = LANDMARK_CLASSES["Windmill"]
-    landmarks = [
-        Landmark("Windmill", 10.0 + 25 * place, 25.0, kind.radius * scale) for place, scale in enumerate((0.5, 2))
-    ]
-    page.field_view.show_field(Layout(tuple(landmarks)))
-    for landmark, label in zip(landmarks, page.field_view._labels, strict=True):
+    return [Landmark("Windmill", 10.0 + 25 * place, 25.0, kind.radius * scale) for place, scale in enumerate(scales)]
+
+
+def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(view):
+    landmarks = two_windmills(0.5, 2)
+    view.show_layout(Layout(tuple(landmarks)))
+    for landmark, (_, _, label) in zip(landmarks, view._landmarks, strict=True):
         top = landmark_mesh(landmark).vertices[:, 2].max()
         assert label.position[2] == pytest.approx(top + 0.25)  # viser scales the mesh of a node, but not its children
 
 
+def test_what_was_touched_is_marked_until_the_next_flight(view, field):
+    view.show_layout(Layout(tuple(two_windmills(1, 1))))
+    noun = LANDMARK_CLASSES["Windmill"].noun
+    view.show_touched({1: "through"})
+    assert [label.text for _, _, label in view._landmarks] == [noun, f"✖ {noun}: flown through"]
+    assert np.allclose(view._lines["/touched"].points[..., 0].mean(), 35.0, atol=0.1)
+    view.show_setup(segment_setup(field, 0))
+    assert [label.text for _, _, label in view._landmarks] == [noun, noun] and not view._lines["/touched"].visible
+
+
+def test_a_mesh_that_is_there_already_is_moved_and_not_sent_again(view):
+    first, second = two_windmills(1, 1)
+    view.show_layout(Layout((first, second)))
+    nodes = [node for _, node, _ in view._landmarks]
+    further = Landmark(first.name, 12.0, 30.0, first.radius)
+    view.show_layout(Layout((further, second)))
+    assert [node for _, node, _ in view._landmarks] == nodes and nodes[0].position.tolist() == [12.0, 30.0, 0.0]
+    view.show_layout(Layout((second,)))
+    assert len(view._landmarks) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "is_websocket", "message"),
+    [
+        ("127.0.0.1", {"Host": "localhost:8080", "Origin": "http://localhost:8080"}, True, ""),
+        ("127.0.0.1", {"Host": "localhost:9000", "Origin": "http://localhost:9000"}, True, ""),  # a tunnel
+        ("127.0.0.1", {"Host": "[::1]:8080"}, False, ""),
+        ("127.0.0.1", {"Host": "localhost:8080", "Origin": "http://localhost:3000"}, True, "Origin: got http://localhost:3000"),
+        ("127.0.0.1", {"Host": "localhost:8080", "Origin": "https://evil.example"}, True, "Origin: got https://evil"),
+        ("127.0.0.1", {"Host": "localhost:8080", "Origin": "null"}, True, "Origin: got null"),
+        ("127.0.0.1", {"Host": "localhost:8080"}, True, "Origin: got none"),
+        ("127.0.0.1", {"Host": "evil.example:8080", "Origin": "http://evil.example:8080"}, True, "Host: got evil"),
+        ("127.0.0.1", {"Host": "evil.example:8080"}, False, "Host: got evil.example:8080"),
+        ("127.0.0.1", {"Host": "192.168.1.5:8080"}, False, "Host: got 192.168.1.5"),
+        ("127.0.0.1", {}, False, "Host: got none"),
+        ("0.0.0.0", {"Host": "192.168.1.5:8080", "Origin": "http://192.168.1.5:8080"}, True, ""),
+        ("0.0.0.0", {"Host": "evil.example", "Origin": "http://evil.example"}, True, "Host: got evil.example"),
+    ],
+)  # fmt: skip
+def test_only_the_demos_own_pages_are_let_in(host, given, is_websocket, message):
+    refusal = Door(host).refusal(Headers(**given), is_websocket)
+    assert refusal.startswith(message) and bool(refusal) == bool(message)
+    assert not refusal or "--allow-origin" in refusal
+
+
+def test_a_public_demo_is_let_in_under_the_name_that_it_is_given():
+    door = Door("127.0.0.1", frozenset({check_origin("https://Demo.Example.org/")}))
+    behind_a_proxy = Headers(Host="127.0.0.1:8080", Origin="https://demo.example.org")
+    under_its_name = Headers(Host="demo.example.org", Origin="https://demo.example.org")
+    assert not door.refusal(behind_a_proxy, True) and not door.refusal(under_its_name, True)
+    assert door.refusal(Headers(Host="demo.example.org", Origin="https://other.example.org"), True)
+    for wrong in ("demo.example.org", "https://demo.example.org/page", "ftp://demo.example.org", "*"):
+        with pytest.raises(ValueError, match="allow-origin: got"):
+            check_origin(wrong)
+
+
 @pytest.mark.long
-def test_the_page_is_served_while_eight_visitors_fly(visit, wait_until):
-    with DemoServer(DemoConfig(port=0, field=3)) as server:
-        visitors = [visit(0.001, server._shared) for _ in range(8)]
-        for visitor in visitors:
-            visitor.session.fly("go to the gorilla and circle around it")
-        wait_until(lambda: all(visitor.page.steps for visitor in visitors), "the first step of all eight")
-        seconds = []
-        for _ in range(20):
-            begin = time.perf_counter()
-            with urllib.request.urlopen(server.url, timeout=120) as response:
-                assert b"<html" in response.read()
-            seconds.append(time.perf_counter() - begin)
-        assert all(visitor.session.state == "flying" for visitor in visitors)
-        assert server._server.request_share_url() is None, "no visitor opens a tunnel to the world"
-        for visitor in visitors:
-            visitor.session.close()
+@pytest.mark.parametrize("path", ["/panel", "/"])
+def test_a_websocket_with_a_foreign_origin_or_host_is_refused(demo_server, path):
+    port = demo_server.port
+
+    def visit(host, **options):
+        """A websocket to the demo by a name that means this computer, as other sites can make theirs do."""
+        address = f"ws://{host}:{port}{path}?visitor=0123456789"
+        return connect(address, sock=socket.create_connection(("127.0.0.1", port)), subprotocols=VISER, **options)
+
+    own = f"http://127.0.0.1:{port}"
+    for host, options in (
+        ("127.0.0.1", {"origin": "https://evil.example"}),
+        ("evil.example", {"origin": f"http://evil.example:{port}"}),
+        ("evil.example", {"origin": own}),
+        ("127.0.0.1", {}),
+        ("127.0.0.1", {"origin": own, "additional_headers": {"Host": "evil.example"}}),
+    ):
+        with pytest.raises(InvalidStatus) as refused:
+            visit(host, **options)
+        assert refused.value.response.status_code == 403, (host, options)
+    with visit("127.0.0.1", origin=own) as connection:
+        assert connection.subprotocol == VISER[0]
+
+
+def get(server, path, **headers):
+    request = urllib.request.Request(server.url + path, headers=headers)
+    return urllib.request.urlopen(request, timeout=120)
+
+
+@pytest.mark.long
+def test_our_page_is_served_around_visers_and_nobody_else_may_frame_it(demo_server):
+    page = get(demo_server, "/?field=3&say=go")
+    assert page.headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+    assert b"<title>PVN: fly a drone by language</title>" in page.read()
+    compressed = get(demo_server, "/viewer", **{"Accept-Encoding": "gzip"}).read()
+    assert b'<script src="viewer.js">' in gzip.decompress(compressed)
+    with pytest.raises(urllib.error.HTTPError, match="304"):
+        get(demo_server, "/viewer", **{"If-None-Match": get(demo_server, "/viewer").headers["ETag"]})
+    for missing in ("/index.html", "/../server.py", "/%2e%2e/server.py"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(demo_server, missing)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        get(demo_server, "/", Host="evil.example")
+    assert get(demo_server, "/icon.svg").headers["Content-Type"].startswith("image/svg+xml")
+
+
+class Panel:
+    """A panel without a browser: remembers the last message of each kind."""
+
+    def __init__(self, server, link="", key=None):
+        self.key = key or uuid.uuid4().hex
+        address = f"ws://127.0.0.1:{server.port}/panel?visitor={self.key}"
+        self.socket = connect(address, origin=f"http://127.0.0.1:{server.port}", max_size=None)
+        self.seen = {}
+        self.socket.send(json.dumps({"link": link}))
+
+    def wait_for(self, is_there):
+        """Read messages until something is among them."""
+        while not is_there(self.seen):
+            message = json.loads(self.socket.recv(60))
+            self.seen[message["kind"]] = message
+
+    def say(self, do, value=None):
+        self.socket.send(json.dumps({"do": do, "value": value}))
+
+    def code(self):
+        """The code with which the server closes the websocket."""
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                self.socket.recv(60)
+        return closed.value.rcvd.code
+
+
+def has_landed(seen):
+    return "step" in seen and seen["flights"]["flights"] and "say=" in seen["command"]["link"]
+
+
+@pytest.mark.long
+def test_a_panel_that_was_closed_finds_its_visit_again_and_a_link_begins_another(demo_server):
+    panel = Panel(demo_server)
+    panel.wait_for(lambda seen: {"menus", "setup", "layout", "examples", "sees", "command"} <= set(seen))
+    assert len(panel.seen["examples"]["examples"]) == 8
+    assert panel.seen["sees"]["is_start"] and panel.seen["sees"]["image"].startswith("data:image/jpeg;base64,")
+    assert {"noun", "x", "y", "radius"} == set(panel.seen["layout"]["landmarks"][0])
+    panel.say("speed", "as fast as possible")
+    panel.say("fly", "go to the gorilla")
+    panel.wait_for(has_landed)
+    link = panel.seen["command"]["link"]
+    assert link.endswith("agent=pvn-plus&say=go+to+the+gorilla")
+    (flight,) = panel.seen["flights"]["flights"]
+    other = Panel(demo_server, link, panel.key)
+    other.wait_for(has_landed)
+    assert other.seen["flights"]["flights"] == [flight] and other.seen["step"] == panel.seen["step"]
+    assert panel.code() == TAKEN_OVER, "a visit is shown in one tab"
+    other.socket.close()
+    again = Panel(demo_server, link, panel.key)
+    again.wait_for(has_landed)
+    assert again.seen["flights"]["flights"] == [flight]
+    again.socket.close()
+    elsewhere = Panel(demo_server, "field=9&agent=gsmn", panel.key)
+    elsewhere.wait_for(lambda seen: "setup" in seen and "flights" in seen)
+    assert elsewhere.seen["setup"]["field"] == 9 and elsewhere.seen["setup"]["pilot"] == "gsmn"
+    assert elsewhere.seen["flights"]["flights"] == []
+    elsewhere.socket.close()
+    broken = Panel(demo_server, "field=many")
+    broken.wait_for(lambda seen: seen.get("warning", {}).get("text"))
+    assert "got field=many" in broken.seen["warning"]["text"]
+    broken.socket.close()
+
+
+@pytest.mark.long
+def test_a_panel_that_sends_nonsense_is_shown_the_door_and_a_third_is_told_that_it_is_full(demo_server, wait_until):
+    wait_until(lambda: demo_server.num_visitors == 0, "that everybody left")
+    nonsense = [
+        '{"do": "dance"}',
+        "[]",
+        "{",
+        '{"do": "step", "value": "x"}',
+        '{"do": "add", "value": "moon"}',
+        '{"do": "camera"}',
+    ]
+    for text in nonsense:
+        panel = Panel(demo_server)
+        panel.socket.send(text)
+        assert panel.code() == 1008, text
+    wait_until(lambda: demo_server.num_visitors == 0, "that they left")
+    two = [Panel(demo_server), Panel(demo_server)]
+    for panel in two:
+        panel.wait_for(lambda seen: "menus" in seen)
+    assert Panel(demo_server).code() == FULL
+    two[0].socket.close()
+    wait_until(lambda: demo_server.num_visitors == 1, "that one left")
+    third = Panel(demo_server)
+    third.wait_for(lambda seen: "menus" in seen)
+    for panel in (two[1], third):
+        panel.socket.close()
+
+
+def test_visitors_are_waited_for_and_then_forgotten(shared, field):
+    now = [0.0]
+    opened = OpenedLink(segment_setup(field, 0), ())
+    visits = Visits(2, 60.0, shared, lambda link: opened, clock=lambda: now[0])
+    one, two = object(), object()
+    first = visits.enter("first-visitor", "", one)
+    visits.leave("first-visitor", two)
+    assert visits.num_present == 1, "another page of theirs has closed"
+    visits.leave("first-visitor", one)
+    now[0] = 59.0
+    assert visits.num_present == 0 and visits.enter("first-visitor", first.page.link, two) is first
+    visits.leave("first-visitor", two)
+    now[0] = 120.0
+    visits.forget()
+    assert visits.find("first-visitor") is None and first.session.state == "closed"
+    for key in ("visitor-two", "visitor-three"):
+        visits.enter(key, "", object())
+    assert visits.enter("visitor-four", "", one) is None
+    visits.leave("visitor-two", visits.find("visitor-two").panel)
+    assert visits.enter("visitor-four", "", one) is not None, "who is away makes room"
+    with pytest.raises(ValueError, match="a key of 3 characters"):
+        visits.enter("abc", "", one)
+    visits.end_all()
+    assert not visits.all()
+
+
+@pytest.mark.long
+def test_the_page_is_served_while_eight_visitors_fly(visit, wait_until, demo_server):
+    visitors = [visit(0.001, demo_server._shared) for _ in range(8)]
+    for visitor in visitors:
+        visitor.session.fly("go to the gorilla and circle around it")
+    wait_until(lambda: all(visitor.page.steps for visitor in visitors), "the first step of all eight")
+    seconds = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        assert get(demo_server, "/").status == 200
+        seconds.append(time.perf_counter() - begin)
+    assert all(visitor.session.state == "flying" for visitor in visitors)
+    assert demo_server._server.request_share_url() is None, "no visitor opens a tunnel to the world"
+    for visitor in visitors:
+        visitor.session.close()
     sys.stdout.write(f"page served in {1e3 * np.median(seconds):.0f} ms, at most {1e3 * max(seconds):.0f} ms\n")
 
 
@@ -103,14 +332,41 @@ def test_a_port_in_use_and_a_missing_package_are_said_in_one_line(capsys, monkey
         port = taken.getsockname()[1]
         with pytest.raises(SystemExit):
             main(["demo", "--port", str(port)])
-    assert f"port: got {port} on 127.0.0.1" in capsys.readouterr().err
-    for name, message in (("visitors", "at least 1"), ("port", "expected 1 to 65535")):
+        assert f"port: got {port} on 127.0.0.1" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["demo", "--public", "--port", str(port)])
+        assert f"port: got {port} on 0.0.0.0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["demo", "--public", "--host", "192.168.1.5"])
+    assert "host: got 192.168.1.5 and --public" in capsys.readouterr().err
+    for name, message in (("visitors", "at least 1"), ("flights", "at least 1"), ("port", "expected 1 to 65535")):
         with pytest.raises(SystemExit):
             main(["demo", f"--{name}", "-1"])
         assert message in capsys.readouterr().err
-    for name in ("server", "page", "scene"):
+    with pytest.raises(SystemExit):
+        main(["demo", "--allow-origin", "demo.example.org"])
+    assert "such as https://demo.example.org" in capsys.readouterr().err
+    for name in ("server", "page", "scene", "field_view", "door"):
         monkeypatch.delitem(sys.modules, f"pvn.app.demo.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(SystemExit):
         main(["demo"])
     assert 'pip install "pvn-drone[app]"' in capsys.readouterr().err
+
+
+def test_a_public_demo_says_what_it_opens():
+    config = DemoConfig(host="0.0.0.0", port=8123, visitors=5, flights=2, allow_origin=("https://demo.example.org",))
+    server = DemoServer.__new__(DemoServer)
+    server._config, server.door = config, Door(config.host, frozenset(config.allow_origin))
+    server._server = SimpleNamespace(get_port=lambda: 8123)
+    lines = " ".join(server.opened())
+    for part in (
+        "everyone who can reach port 8123",
+        "https://demo.example.org",
+        "no password",
+        "5 visitors",
+        "2 can fly",
+    ):
+        assert part in lines
+    server.door = Door("127.0.0.1")
+    assert server.opened() == []

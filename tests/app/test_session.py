@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pvn.app.demo.flight_setup import MAX_REQUESTS
+from pvn.app.demo.flight_setup import MAX_REQUESTS, random_field
+from pvn.app.demo.link import open_link
+from pvn.app.demo.pictures import decode
 from pvn.app.demo.shown_flight import ShownFlight
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
@@ -52,11 +54,11 @@ def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
     visitor.fly_to_the_end()
     assert visitor.session.state == page.state == "replaying"
     assert [shown.index for shown in page.steps[:-1]] == list(range(page.num_positions))
-    assert page.statuses[-1].startswith(("**Stopped ", "**Never stopped")) and "m from the goal" in page.statuses[-1]
+    assert page.statuses[-1].startswith(("Stopped ", "Never stopped")) and "m from the goal" in page.statuses[-1]
     last = page.steps[-1]
     assert len(last.flown) == page.num_positions and len(last.speeds) == page.num_positions - 1
     assert np.isfinite(last.stop_probabilities).all()
-    predictions = {shown.predictions.tobytes() for shown in page.steps}
+    predictions = {shown.kept.predictions for shown in page.steps}
     assert len(predictions) == (page.num_positions - 2) // 6 + 1, "the prediction changes every six steps"
     visitor.session.show_again(2)
     visitor.settle()
@@ -91,30 +93,142 @@ def test_fly_returns_before_the_flight_begins(visit, shared, wait_until):
 
 
 @pytest.mark.long
-def test_a_flight_is_continued_from_where_it_ended_until_fly_starts_again(visit, undrawn, tmp_path, capsys):
+def test_each_instruction_starts_where_the_drone_is_until_start_again_puts_it_back(visit, undrawn, tmp_path, capsys):
     visitor = visit()
     session, page = visitor.session, visitor.page
-    session.continue_flight("go to the gorilla")
-    visitor.settle()
-    assert "no complete flight to continue" in page.warnings[-1]
+    begun = session.setup.start
     visitor.fly_to_the_end("go to the gorilla")
-    first, end = session._flight.record, page.steps[-1].pose_world
+    first, end = session.flights[-1].record, page.steps[-1].pose_world
     for words in ("turn left", "fly straight ahead"):
-        page.landed.clear()
-        session.continue_flight(words)
-        visitor.settle()
-        visitor.land()
-        begun = session._flight.moments[0]
-        assert np.allclose(begun.pose_world[:2], end[:2], atol=1e-3) and np.isclose(begun.pose_world[5], end[5])
-        assert begun.maps.is_known.sum() > first.moments[0].maps.is_known.sum(), "it knows what it has seen"
+        visitor.fly_to_the_end(words)
+        moment = session.flights[-1].record.moments[0]
+        assert np.allclose(moment.pose_world[:2], end[:2], atol=1e-3) and np.isclose(moment.pose_world[5], end[5])
+        assert moment.maps.is_known.sum() > first.moments[0].maps.is_known.sum(), "it knows what it has seen"
         end = page.steps[-1].pose_world
+    assert [said for said, _ in page.flights] == ["go to the gorilla", "turn left", "fly straight ahead"]
+    assert page.shown == 2 and all(words for _, words in page.flights)
     words = shlex.split(page.commands[-1])
     assert words[2:5] == ["go to the gorilla", "turn left", "fly straight ahead"]
     main([*words[1:], "--json", "--out", str(tmp_path)])
     repeated = json.loads(capsys.readouterr().out)
     assert repeated[-1]["end"] == end[[0, 1, 5]].tolist(), "the command repeats all of it exactly"
+    session.start_again()
+    visitor.settle()
+    assert session.setup.start == begun and len(page.flights) == 3, "the list stays"
     visitor.fly_to_the_end("go to the gorilla")
-    assert np.array_equal(session._flight.record.flown_world, first.flown_world), "Fly starts again"
+    assert np.array_equal(session.flights[-1].record.flown_world, first.flown_world)
+
+
+@pytest.mark.long
+def test_every_flight_of_the_list_can_be_replayed_and_only_the_last_keeps_its_maps(visit, wait_until):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    for words in ("go to the gorilla", "turn left"):
+        visitor.fly_to_the_end(words)
+    assert [flight.record is None for flight in session.flights] == [True, False]
+    assert session.flights[1].setup.continues.kept is None, "maps take megabytes"
+    count, end = len(page.steps), session.flights[0].num_positions
+    session.replay(0)
+    wait_until(lambda: len(page.steps) >= count + end, "the replay of the first flight")
+    again = [shown.pose_world.tolist() for shown in page.steps[count : count + end]]
+    assert again == [session.flights[0].pose(index).tolist() for index in range(end)]
+    assert page.shown == 0 and page.fields[-1].instruction == "go to the gorilla"
+    assert page.statuses[-1].endswith("What you type next starts after the last flight.")
+    session.replay(7)  # there is none
+    session.replay(-1)
+    assert page.shown == 0
+
+
+def test_after_stop_the_next_instruction_starts_where_the_drone_hangs(visit, wait_until):
+    visitor = visit(20.0)
+    session, page = visitor.session, visitor.page
+    visitor.take_off("go to the gorilla")
+    wait_until(lambda: len(page.steps) > 3, "some steps")
+    session.stop()
+    visitor.land()
+    place = page.steps[-1].pose_world[[0, 1, 5]]
+    assert "You ended the flight" in page.statuses[-1] and session.flights[-1].record is None
+    assert np.allclose(session.setup.start, place) and session.setup.continues is None
+    session.set_speed(0.0)
+    visitor.fly_to_the_end("turn left")
+    assert np.allclose(session.flights[-1].pose(0)[:2], place[:2], atol=1e-3)
+    assert "--start" in page.commands[-1]
+
+
+def test_what_is_moved_or_chosen_leaves_the_drone_where_it_is(visit):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.choose_pilot("oracle")
+    visitor.fly_to_the_end()
+    end = session.setup.start
+    assert session.setup.continues is not None
+    session.turn_landmark(0, 1.25)
+    session.choose_pilot("pvn-plus")
+    visitor.settle()
+    assert session.setup.start == pytest.approx(end) and session.setup.continues is None
+    assert session.setup.layout.landmarks[0].yaw == 1.25 and len(page.flights) == 1
+    session.move_start(12.0, 9.0)
+    session.turn_start(4.0)
+    visitor.settle()
+    assert session.setup.start == pytest.approx((12.0, 9.0, 4.0 - 2 * np.pi))
+    assert page.view.startswith(b"\xff\xd8"), "what it sees from there, as a JPEG file"
+    session.go_to_field(4)
+    visitor.settle()
+    assert not page.flights, "what was flown in another field cannot be shown in this one"
+
+
+def test_unknown_words_are_marked_as_they_are_typed(visit, wait_until):
+    visitor = visit()
+    for text in ("fly to the zyzz", "fly to the zyzzyva"):
+        visitor.session.note_typed(text)
+    wait_until(lambda: visitor.page.unknown == ["zyzzyva"], "the mark")
+    visitor.session.note_typed("fly to the gorilla")
+    wait_until(lambda: visitor.page.unknown == [], "that the mark goes")
+
+
+@pytest.mark.long
+def test_a_link_flies_the_same(visit, shared, wait_until):
+    visitor = visit()
+    session, page = visitor.session, visitor.page
+    session.move_landmark(1, 12.0, 41.0)
+    session.turn_start(0.3)
+    for words in ("go to the gorilla's left & stop", "turn left"):
+        visitor.fly_to_the_end(words)
+    end, link = page.steps[-1].pose_world, page.links[-1]
+    opened = open_link(link, random_field(0), tuple(shared.pilots), random_field)
+    assert opened.instructions == ("go to the gorilla's left & stop", "turn left")
+    assert opened.setup.layout == session.setup.layout
+    other = visit()
+    other.session._change_setup(opened.setup)
+    other.session.fly_all(opened.instructions)
+    wait_until(lambda: len(other.page.flights) == 2, "the second flight's end")
+    other.settle()
+    assert [said for said, _ in other.page.flights] == list(opened.instructions)
+    assert np.array_equal(other.page.steps[-1].pose_world, end) and other.page.links[-1] == link
+
+
+@pytest.mark.long
+def test_more_flights_than_slots_wait_for_their_turn(visit, shared, wait_until):
+    alone = replace(shared, slots=threading.Semaphore(1))
+    first, second = visit(CRAWL, alone), visit(0.0, alone)
+    first.take_off()
+    second.page.landed.clear()
+    second.session.fly("go to the gorilla")
+    wait_until(lambda: any("takes off as soon as" in text for text in second.page.statuses), "that it is told to wait")
+    assert second.session.state == "flying" and not second.page.steps
+    first.session.stop()
+    second.land()
+    assert second.page.steps
+    third = visit(0.0, alone)
+    assert alone.slots.acquire(timeout=300)
+    third.settle()
+    third.page.landed.clear()
+    third.session.fly("go to the gorilla")
+    wait_until(lambda: any("takes off as soon as" in text for text in third.page.statuses), "that it is told to wait")
+    third.session.stop()
+    third.land()
+    third.settle()
+    assert third.session.state == "choosing" and "called off" in third.page.statuses[-1]
 
 
 @pytest.mark.long
@@ -122,11 +236,9 @@ def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
     visitor = visit()
     assert visitor.page.setup.demonstrated is not None
     visitor.fly_to_the_end("fly to the zyzzyva")
-    assert (
-        "'zyzzyva' is not a word I know" in visitor.page.statuses[-1]
-        and "no goal to compare with" in visitor.page.statuses[-1]
-    )
-    assert visitor.page.setup.demonstrated is None
+    assert "'zyzzyva' is not a word I know" in visitor.page.statuses[-1]
+    assert "the goal" not in visitor.page.statuses[-1]
+    assert visitor.page.fields[-1].demonstrated is None
 
 
 @pytest.mark.long
@@ -135,8 +247,9 @@ def test_other_pilots_fly_without_predictions(visit, pilot):
     visitor = visit()
     visitor.session.choose_pilot(pilot)
     visitor.fly_to_the_end()
-    assert not visitor.page.warnings and visitor.page.steps[-1].predictions is None
-    assert visitor.page.steps[0].moment.image.std() > 10, "there is a picture, even if the pilot does not look at it"
+    assert not visitor.page.warnings and visitor.page.steps[-1].kept.predictions is None
+    image = decode(visitor.page.steps[0].kept.image)
+    assert image.std() > 10, "there is a picture, even if the pilot does not look at it"
     assert f"--agent {pilot}" in visitor.page.commands[-1]
 
 
@@ -193,23 +306,6 @@ def test_the_menu_of_pilots_returns_to_the_one_that_is_set_up_when_another_is_re
     session.close()
 
 
-def test_what_is_typed_during_a_flight_is_kept_for_the_next(visit):
-    visitor = visit(CRAWL)
-    session, page = visitor.session, visitor.page
-    flown = session.setup.instruction
-    visitor.take_off()
-    session.set_instruction("go to the")
-    session.set_instruction("go to the gorilla")
-    assert session.setup.instruction == flown, "the flight goes on as it was"
-    session.stop()
-    visitor.land()
-    assert session.setup.instruction == "go to the gorilla"
-    assert "gorilla" not in page.commands[-1], "the command repeats what was flown"
-    session.choose_pilot("gsmn")
-    visitor.settle()
-    assert page.setup.instruction == "go to the gorilla"
-
-
 def test_stop_does_not_discard_a_flight_that_has_ended(visit):
     visitor = visit()
     session, page = visitor.session, visitor.page
@@ -224,8 +320,8 @@ def test_stop_does_not_discard_a_flight_that_has_ended(visit):
 
     page.show_step = stop_at_the_end
     visitor.fly_to_the_end()
-    assert page.statuses[-1].startswith("**Stopped ") and "You ended" not in page.statuses[-1]
-    assert session._flight.record is not None, "it can be saved"
+    assert page.statuses[-1].startswith("Stopped ") and "You ended" not in page.statuses[-1]
+    assert session.flights[-1].record is not None, "it can be saved"
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.typed_instruction import check_typed, clean_instruction
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.paths import Points
-from pvn.rollout.paragraph import next_starts
+from pvn.rollout.paragraph import Kept, next_starts
 from pvn.systems import DEFAULT_AGENT
 from pvn.viz.flight_record import FlightRecord
 from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
@@ -28,6 +28,12 @@ MAX_FIELD_NUMBER = 999_999
 FIELD_FILE = "field.json"
 FENCE_CLEARANCE = 1.0
 """Smallest distance, in metres, between a fence and a landmark that was added or dragged."""
+
+PLAIN_VERBS = frozenset("go fly head move travel turn get approach".split())
+"""With which an instruction begins that anyone understands at once."""
+
+Pose = tuple[float, float, float]
+"""x, y (metres), yaw (radians), field frame."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +76,16 @@ def corpus_field(corpus: Corpus, folder: str, segment_id: str) -> tuple[FieldCho
 
 
 @dataclass(frozen=True, eq=False)
+class Continuation:
+    """What one flight leaves to the next."""
+
+    start: Pose
+    """Where it ended."""
+    kept: Kept
+    """What the pilot keeps of it, its map above all."""
+
+
+@dataclass(frozen=True, eq=False)
 class FlightSetup:
     """Everything that determines a flight."""
 
@@ -81,10 +97,12 @@ class FlightSetup:
     instruction: str
     pilot: str = DEFAULT_AGENT
     """Name of the system that flies."""
-    continues: FlightRecord | None = None
-    """The flight at whose end this one starts; None for one that starts where the segment does."""
+    own_start: Pose | None = None
+    """Where the first flight starts if not where the segment does: the visitor put the drone there."""
+    continues: Continuation | None = None
+    """What is left of the flight at whose end this one starts; None for the first one."""
     earlier: tuple[str, ...] = ()
-    """Instructions of the flights before, from the segment's start on."""
+    """Instructions of the flights before, from the start on."""
 
     @property
     def segment(self) -> Segment:
@@ -99,7 +117,7 @@ class FlightSetup:
     @property
     def _is_unchanged(self) -> bool:
         """Whether field, start and instruction are the segment's own."""
-        is_own = self.continues is None and not self.is_edited
+        is_own = self.continues is None and self.own_start is None and not self.is_edited
         return is_own and self.instruction == clean_instruction(self.segment.task.instruction)
 
     @property
@@ -108,13 +126,22 @@ class FlightSetup:
         return self.segment.demonstration.path if self._is_unchanged else None
 
     @property
+    def first_start(self) -> Pose:
+        """Where the first of the flights starts."""
+        return self.segment.task.start if self.own_start is None else self.own_start
+
+    @property
+    def start(self) -> Pose:
+        """Where the drone is, and the flight starts."""
+        return self.first_start if self.continues is None else self.continues.start
+
+    @property
     def task(self) -> Task:
         """What is flown."""
         task = self.segment.task
-        start = task.start if self.continues is None else next_starts(self.continues.log)[0]
         if self._is_unchanged:
             return task
-        return replace(task, layout=self.layout, instruction=self.instruction, start=start)
+        return replace(task, layout=self.layout, instruction=self.instruction, start=self.start)
 
     def unchanged(self) -> FlightSetup:
         """The segment with its own field and instruction, flown by the same pilot."""
@@ -122,11 +149,26 @@ class FlightSetup:
 
     def from_the_start(self) -> FlightSetup:
         """The same, starting where the segment does."""
-        return replace(self, continues=None, earlier=())
+        return replace(self, own_start=None, continues=None, earlier=())
+
+    def starting_at(self, start: Pose) -> FlightSetup:
+        """The same with the drone at another place, where its pilot knows nothing yet; x and y inside the fences."""
+        x, y, yaw = start
+        inside = (*(min(max(place, 0.0), FIELD_SIZE) for place in (x, y)), math.remainder(yaw, 2 * math.pi))
+        return replace(self, own_start=inside, continues=None, earlier=())
+
+    def standing(self) -> FlightSetup:
+        """The same with the drone where it is, but with nothing that its pilot remembers."""
+        return self if self.continues is None else self.starting_at(self.start)
 
     def after(self, record: FlightRecord) -> FlightSetup:
-        """The same, continuing a flight that was set up like this one."""
-        return replace(self, continues=record, earlier=(*self.earlier, record.task.instruction))
+        """What comes after a flight that was set up like this: another instruction from where it ended."""
+        left = Continuation(next_starts(record.log)[0], record.kept)
+        return replace(self, continues=left, earlier=(*self.earlier, record.task.instruction), instruction="")
+
+    def flown(self) -> FlightSetup:
+        """The same to look back at: without the pilot's map, which would take memory for nothing."""
+        return self if self.continues is None else replace(self, continues=replace(self.continues, kept=None))
 
     def check(self, vocabulary: Vocabulary | None) -> None:
         """Refuse what no pilot can fly, or of which the pilot knows nothing; vocabulary: the words that it knows."""
@@ -137,6 +179,11 @@ class FlightSetup:
                 "unchanged segment, or another pilot."
             )
 
+    @property
+    def needs_file(self) -> bool:
+        """Whether the command reads the field from a file that the visitor downloads."""
+        return self.is_edited or (self.own_start is not None and self.field.number is None)
+
     def command(self, agent: str | None = None, device: str = "cpu") -> str:
         """The command that repeats the flight exactly; for an edited field it names the file to download.
 
@@ -146,9 +193,9 @@ class FlightSetup:
         parts = ["pvn fly"]
         if not self._is_unchanged:
             parts += map(shlex.quote, (*map(clean_instruction, self.earlier), self.instruction))
-        if self.is_edited:
-            start = self.segment.task.start
-            parts.append(f"--field {FIELD_FILE} --start " + " ".join(repr(float(part)) for part in start))
+        if self.needs_file or self.own_start is not None:
+            field = FIELD_FILE if self.needs_file else self.field.number
+            parts.append(f"--field {field} --start " + " ".join(repr(float(part)) for part in self.first_start))
         else:
             parts.append(self.field.fly_options[self.segment_index])
         if agent != DEFAULT_AGENT:
@@ -156,6 +203,15 @@ class FlightSetup:
         if device != "cpu":
             parts.append(f"--device {device}")
         return " ".join(parts)
+
+
+def first_segment(field: FieldChoice) -> int:
+    """The index of the segment that is shown first: one that reads as something to do, if there is one."""
+    for index, segment in enumerate(field.segments):
+        words = segment.task.instruction.lower().split()
+        if 6 <= len(words) <= 20 and words[0] in PLAIN_VERBS and not segment.task.instruction.endswith("."):
+            return index
+    return 0
 
 
 def segment_setup(field: FieldChoice, segment_index: int, pilot: str = DEFAULT_AGENT) -> FlightSetup:
@@ -186,6 +242,13 @@ def move_landmark(setup: FlightSetup, index: int, x: float, y: float) -> FlightS
     return replace(setup, layout=Layout(tuple(landmarks), setup.layout.lake))
 
 
+def turn_landmark(setup: FlightSetup, index: int, yaw: float) -> FlightSetup:
+    """The setup with the front of a landmark turned to yaw, radians, field frame."""
+    landmarks = list(setup.layout.landmarks)
+    landmarks[index] = replace(landmarks[index], yaw=math.remainder(yaw, 2 * math.pi))
+    return replace(setup, layout=Layout(tuple(landmarks), setup.layout.lake))
+
+
 def remove_landmark(setup: FlightSetup, index: int) -> FlightSetup:
     """The setup without one of its landmarks."""
     landmarks = setup.layout.landmarks
@@ -201,8 +264,8 @@ def _points_ahead(start: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def add_landmark(setup: FlightSetup, name: str) -> FlightSetup:
-    """The setup with another landmark, at the free point nearest to 8 m ahead of the start."""
-    kind, start = landmark_class(name), setup.segment.task.start
+    """The setup with another landmark, at the free point nearest to 8 m ahead of the drone."""
+    kind, start = landmark_class(name), setup.start
     for x, y in _points_ahead(start):
         is_free = all(
             math.dist((x, y), (landmark.x, landmark.y)) > kind.radius + landmark.radius

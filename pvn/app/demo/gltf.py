@@ -1,18 +1,27 @@
-"""Meshes as binary glTF files, which browsers draw."""
+"""Meshes as binary glTF files, which browsers draw.
+
+The light is painted on: shaders that compute it take a browser without a graphics card seconds to compile, and most of
+its time to run. Shadows on the ground are in the picture of the ground.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import struct
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
 from pvn.viz.meshes import Mesh
+from pvn.world.solids import rotation
 
-FLOAT, UNSIGNED_BYTE, UNSIGNED_INT = 5126, 5121, 5125
+FLOAT, UNSIGNED_INT = 5126, 5125
 ARRAY, ELEMENTS = 34962, 34963
+DAYLIGHT, SUNLIGHT = 1.9, 2.0
+"""Light from everywhere, and from the sun; pi is as bright as the colour itself."""
 
 
 def _chunk(kind: bytes, content: bytes, padding: bytes) -> bytes:
@@ -20,16 +29,27 @@ def _chunk(kind: bytes, content: bytes, padding: bytes) -> bytes:
     return struct.pack("<I4s", len(content), kind) + content
 
 
-def to_glb(mesh: Mesh, is_two_sided: bool = False) -> bytes:
-    """The mesh as one binary glTF file with vertex colours and a matt material."""
-    # glTF defines vertex colours as linear light.
-    shown = mesh.colours / 255
-    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
-    colours = np.concatenate([linear, np.ones((len(linear), 1))], 1).clip(0, 1)
+def _linear(colours: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """Colours (V, 3) as linear light, as glTF defines them."""
+    shown = colours / 255
+    return np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
+
+
+def _light(normals: npt.NDArray[np.float32], yaw: float, is_two_sided: bool) -> npt.NDArray[np.float64]:
+    """How much light falls on surfaces with these normals (V, 3), turned by yaw about the vertical; (V, 1)."""
+    turned = normals @ rotation((0.0, 0.0, math.degrees(yaw))).T
+    facing = turned @ np.array([SUN_X, SUN_Y, SUN_Z], float)
+    # Both sides of a fence have the light of one: neither looks unlit.
+    facing = np.abs(facing) / 2 if is_two_sided else facing.clip(0)
+    return (DAYLIGHT + SUNLIGHT * facing[:, None]) / math.pi
+
+
+def to_glb(mesh: Mesh, *, yaw: float = 0.0, is_two_sided: bool = False) -> bytes:
+    """The mesh as one binary glTF file, its vertex colours lit as it stands turned by yaw, radians."""
+    colours = _linear(mesh.colours) * _light(mesh.normals, yaw, is_two_sided)
     arrays: list[tuple[npt.NDArray[Any], int, str, int]] = [
         (mesh.vertices.astype("<f4"), FLOAT, "VEC3", ARRAY),
-        (mesh.normals.astype("<f4"), FLOAT, "VEC3", ARRAY),
-        (np.round(colours * 255).astype(np.uint8), UNSIGNED_BYTE, "VEC4", ARRAY),
+        (colours.astype("<f4"), FLOAT, "VEC3", ARRAY),
         (mesh.triangles.astype("<u4").ravel(), UNSIGNED_INT, "SCALAR", ELEMENTS),
     ]
     offsets = np.cumsum([0] + [array.nbytes for array, *_ in arrays]).tolist()
@@ -38,22 +58,16 @@ def to_glb(mesh: Mesh, is_two_sided: bool = False) -> bytes:
         for index, (array, number, kind, _) in enumerate(arrays)
     ]
     accessors[0] |= {"min": mesh.vertices.min(0).tolist(), "max": mesh.vertices.max(0).tolist()}
-    accessors[2]["normalized"] = True
     content = {
         "asset": {"version": "2.0"},
+        "extensionsUsed": ["KHR_materials_unlit"],
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [{"mesh": 0}],
         "meshes": [
-            {
-                "primitives": [
-                    {"attributes": {"POSITION": 0, "NORMAL": 1, "COLOR_0": 2}, "indices": 3, "material": 0},
-                ]
-            }
+            {"primitives": [{"attributes": {"POSITION": 0, "COLOR_0": 1}, "indices": 2, "material": 0}]},
         ],
-        "materials": [
-            {"pbrMetallicRoughness": {"metallicFactor": 0.0, "roughnessFactor": 1.0}, "doubleSided": is_two_sided}
-        ],
+        "materials": [{"extensions": {"KHR_materials_unlit": {}}, "doubleSided": is_two_sided}],
         "buffers": [{"byteLength": offsets[-1]}],
         "bufferViews": [
             {"buffer": 0, "byteOffset": offset, "byteLength": array.nbytes, "target": target}

@@ -1,17 +1,20 @@
-"""Pictures of the demo: the ground, the predictions to lay over it, and a sheet with the pilot's maps."""
+"""Pictures of the demo: the ground, the predictions to lay over it, the pilot's maps, and the view at the start."""
 
 from __future__ import annotations
 
+import functools
+import io
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+import torch
+from PIL import Image
 
-from pvn.model.visitation import GOAL, TRAJECTORY
+from pvn.app.demo.flight_setup import Pose
+from pvn.rollout.flight import simulator_for
 from pvn.simulator.cameras import from_above, take_pictures
 from pvn.simulator.rendering import ORIGIN
-from pvn.viz import palette
-from pvn.viz.field_views import Bytes, Picture, as_bytes, in_grey, to_pixels
+from pvn.viz.field_views import Bytes, as_bytes
 from pvn.viz.flight_record import Maps, Moment
 from pvn.viz.map_pictures import (
     grounding_picture,
@@ -20,23 +23,33 @@ from pvn.viz.map_pictures import (
     prediction_heat,
     semantic_picture,
 )
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
+from pvn.world.task import Task
 
 GROUND_MARGIN = 25.0
 """Metres of meadow drawn around the field."""
-GROUND_PX = 1200
+GROUND_PX = 1024
 MAP_PX = 212
-"""A quarter of a metre each."""
-CAPTION_PX, GAP_PX = 24, 4
-TITLES = ("semantic map", "grounding map", *palette.PREDICTION_LABELS)
+"""Across predictions, a quarter of a metre each."""
+THINKING_PX = 106
+"""Across the pilot's maps, whose cells are three times as large."""
 
 
-def ground_picture(layout: Layout) -> Bytes:
-    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, by the simulator's camera; no landmarks."""
+@functools.lru_cache(maxsize=16)
+def _ground_picture(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int) -> Bytes:
+    layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
     across = FIELD_SIZE + 2 * GROUND_MARGIN
     camera = from_above(-GROUND_MARGIN, -GROUND_MARGIN, across, GROUND_PX)
     camera[ORIGIN + 2] = 0.02  # below everything that stands there
     return take_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
+
+
+def ground_picture(layout: Layout) -> Bytes:
+    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, by the simulator's camera; no landmarks.
+
+    The last few are remembered: most visitors look at the same field, and it takes a third of a second.
+    """
+    return _ground_picture(layout.landmarks, layout.lake.tobytes(), len(layout.lake))
 
 
 def predictions_picture(maps: Maps, start: Sequence[float]) -> Bytes | None:
@@ -53,38 +66,38 @@ def predictions_picture(maps: Maps, start: Sequence[float]) -> Bytes | None:
     return as_bytes(np.concatenate([colours, 0.9 * opacity], -1))
 
 
-def _map_pictures(field_picture: Picture, moment: Moment, start: Sequence[float]) -> list[Picture | None]:
-    """Semantic map, grounding map, predicted trajectory and predicted goal; None for what the pilot does not have."""
-    maps, ranges = moment.maps, map_ranges([moment])
-    if maps is None or ranges is None:
-        return [None] * len(TITLES)
-    own = [semantic_picture(maps, ranges, start, MAP_PX), grounding_picture(maps, ranges, start, MAP_PX)]
-    if maps.probability is None:
-        return [*own, None, None]
-    heat, ground = prediction_heat(maps, start, MAP_PX), in_grey(field_picture)
-    return [*own, *(overlay_predictions(ground, heat, [channel]) for channel in (TRAJECTORY, GOAL))]
+def map_pictures(maps: Maps, moment: Moment, start: Sequence[float]) -> tuple[Bytes, Bytes]:
+    """Semantic and grounding map (THINKING_PX, THINKING_PX, 3) as they lie on the field, north up."""
+    ranges = map_ranges([moment])
+    assert ranges is not None
+    drawn = (picture(maps, ranges, start, THINKING_PX) for picture in (semantic_picture, grounding_picture))
+    semantic, grounding = map(as_bytes, drawn)
+    return semantic, grounding
 
 
-def maps_sheet(field_picture: Picture, moment: Moment, start: Sequence[float], position: Sequence[float]) -> Bytes:
-    """The pilot's maps and predictions, two by two, with captions; north up.
+@functools.lru_cache(maxsize=32)
+def _start_view(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, start: Pose) -> bytes:
+    layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
+    simulator = simulator_for([Task(layout, start, "")])
+    return encode(simulator.reset(torch.tensor([start], dtype=torch.float64)).image[0].numpy())
 
-    field_picture: the field from above (MAP_PX, MAP_PX, 3), 0 to 1. start: x, y, yaw of the flight's start, and
-    position: x, y of the drone, shown as a dot; field frame.
-    """
-    sheet = Image.new("RGB", (2 * MAP_PX + GAP_PX, 2 * (MAP_PX + CAPTION_PX)), "white")
-    draw = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(15)
-    for index, (title, picture) in enumerate(zip(TITLES, _map_pictures(field_picture, moment, start), strict=True)):
-        left, top = index % 2 * (MAP_PX + GAP_PX), index // 2 * (MAP_PX + CAPTION_PX)
-        draw.text((left + 2, top + 3), title, fill="#222222", font=font)
-        top += CAPTION_PX
-        if picture is None:
-            draw.rectangle((left, top, left + MAP_PX - 1, top + MAP_PX - 1), fill="#eceff1")
-            middle = (left + MAP_PX / 2, top + MAP_PX / 2)
-            draw.text(middle, "not used by this pilot", "#777777", font, anchor="mm")
-            continue
-        sheet.paste(Image.fromarray(as_bytes(picture)), (left, top))
-        right, down = to_pixels(position, MAP_PX)
-        x, y = left + right, top + down
-        draw.ellipse((x - 4, y - 4, x + 4, y + 4), fill="white", outline="black")
-    return np.asarray(sheet)
+
+def start_view(layout: Layout, start: Pose) -> bytes:
+    """What the drone sees at a start pose, as a JPEG file; the last few are remembered."""
+    return _start_view(layout.landmarks, layout.lake.tobytes(), len(layout.lake), start)
+
+
+def encode(picture: Bytes) -> bytes:
+    """A picture (H, W, 3) as a JPEG file, or one with opacity (H, W, 4) as a PNG file."""
+    file = io.BytesIO()
+    image = Image.fromarray(picture)
+    if picture.shape[-1] == 4:
+        image.save(file, "PNG", compress_level=1)
+    else:
+        image.save(file, "JPEG", quality=88)
+    return file.getvalue()
+
+
+def decode(content: bytes) -> Bytes:
+    """The picture (H, W, 3 or 4) in a JPEG or PNG file."""
+    return np.asarray(Image.open(io.BytesIO(content)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import json
 import socket
 import threading
 from collections.abc import Callable
@@ -14,19 +16,40 @@ from typing import Any
 
 import torch
 import viser
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
 
-from pvn.app.demo.flight_setup import FieldChoice, FlightSetup, file_field, random_field, segment_setup
-from pvn.app.demo.page import Page
-from pvn.app.demo.pictures import MAP_PX, ground_picture
+from pvn.app.demo.channel import Channel
+from pvn.app.demo.door import VISITOR, Door, check_origin, own_addresses, serving
+from pvn.app.demo.flight_setup import (
+    FieldChoice,
+    FlightSetup,
+    corpus_field,
+    file_field,
+    first_segment,
+    random_field,
+    segment_setup,
+)
+from pvn.app.demo.link import OpenedLink, open_link
+from pvn.app.demo.page import FIELD_PX
+from pvn.app.demo.pictures import ground_picture, start_view
 from pvn.app.demo.scene import add_surroundings, landmark_glb
-from pvn.app.demo.session import Session, SharedState
+from pvn.app.demo.setup_session import SharedState
 from pvn.app.demo.shown_flight import ShownFlight
+from pvn.app.demo.visits import Visit, Visits, act
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
 from pvn.learning.agent import shipped_names
 from pvn.systems import AGENT_FILE
 from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_record import fly_and_record, interpolate_pose
+
+GRACE_S = 60.0
+"""A visitor who reloads the page within this time, seconds, loses nothing."""
+PANEL_S = 30.0
+"""For this long a 3D view waits for its panel, seconds."""
+TAKEN_OVER, FULL = 4001, 4002
+"""Codes with which a panel's websocket is closed: another tab has taken the visit over, or all places are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +59,12 @@ class DemoConfig:
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 admits visitors from other computers."""
     port: int = 8080
-    visitors: int = 8
+    visitors: int = 64
     """Maximum number of simultaneous visitors."""
+    flights: int = 8
+    """Maximum number of simultaneous flights; others wait for their turn."""
+    allow_origin: tuple[str, ...] = ()
+    """Addresses under which the page is served elsewhere, such as https://demo.example.org."""
     field: int | Path = 0
     """The field that is shown first: the number of a random one, or a LANI environment file."""
     corpus: Path | None = None
@@ -47,8 +74,9 @@ class DemoConfig:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.visitors < 1:
-            raise ValueError(f"visitors: got {self.visitors}, expected at least 1")
+        for name in ("visitors", "flights"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: got {getattr(self, name)}, expected at least 1")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port: got {self.port}, expected 1 to 65535, or 0 for any free port")
 
@@ -69,22 +97,22 @@ def offered_pilots() -> list[str]:
 
 def load_pilots(config: DemoConfig, setup: FlightSetup, watch: Callable[[str], None]) -> dict[str, Pilot]:
     """All offered pilots by name, each flown for two steps, so that no visitor waits for files or for compilation."""
-    field_picture = field_from_above(setup.layout, MAP_PX)
     pilots: dict[str, Pilot] = {}
     for name in offered_pilots():
         watch(f"warming up: {name}")
         pilot = load_pilot(name, runs=config.runs, device=config.device)
         # Visitors see camera images even of a pilot that does not use them.
         pilots[name] = replace(pilot, config=replace(pilot.config, quality="full"))
-        flight = ShownFlight(setup, field_picture, pilot.config.step_seconds)
-        fly_and_record(
+        flight = ShownFlight(setup, pilot.config.step_seconds)
+        record = fly_and_record(
             pilots[name],
             setup.task,
             demonstrated=setup.demonstrated,
             device=config.device,
             horizon=2,
-            watch=flight.moments.append,
+            watch=flight.add,
         )
+        flight.complete(record)
         flight.show(0)
         interpolate_pose(flight.pose(0), flight.pose(1), 0.5)
     return pilots
@@ -116,82 +144,134 @@ def _check_port(host: str, port: int) -> None:
 class DemoServer:
     """A running demo."""
 
-    def __init__(self, config: DemoConfig, watch: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, config: DemoConfig, watch: Callable[[str], None] = lambda text: None, *, grace_s: float = GRACE_S
+    ) -> None:
         """Warm up, then listen. watch(text) is called with what is being done."""
         _check_port(config.host, config.port)
+        self.door = Door(config.host, frozenset(map(check_origin, config.allow_origin)))
         # Flights of several visitors share the cores; several threads in one flight would only wait for each other.
         torch.set_num_threads(1)
         corpus = None if config.corpus is None else read_corpus(config.corpus)
         self._first_field = _first_field(config.field)
-        first_setup = segment_setup(self._first_field, 0)
+        first_setup = segment_setup(self._first_field, first_segment(self._first_field))
         pilots = load_pilots(config, first_setup, watch)
         watch("warming up: the field")
         ground_picture(first_setup.layout)
+        field_from_above(first_setup.layout, FIELD_PX)
+        start_view(first_setup.layout, first_setup.start)
         for landmark in first_setup.layout.landmarks:
-            landmark_glb(landmark.name)
+            landmark_glb(landmark.name, landmark.yaw)
         self._config = config
-        self._lock = threading.Lock()
-        self._admitted: set[int] = set()
-        self._sessions: dict[int, Session] = {}
-        # One thread for each flight, and some for replays.
-        self._flight_threads = ThreadPoolExecutor(2 * config.visitors, thread_name_prefix="flight")
+        # A thread for each visitor's flight, waiting or in the air, or replay.
+        self._flight_threads = ThreadPoolExecutor(2 * config.visitors + config.flights, thread_name_prefix="flight")
+        # What a browser asks for waits here for the visit that it is about.
+        self._entrance = ThreadPoolExecutor(4, thread_name_prefix="entrance")
         self._shared = SharedState(
             pilots,
             self._flight_threads,
+            slots=threading.Semaphore(config.flights),
             corpus=corpus,
             corpus_folder=str(config.corpus or ""),
             device=config.device,
             agent_files=_agent_files(config.runs),
         )
-        with contextlib.redirect_stdout(io.StringIO()):  # viser's own greeting
+        self.visits = Visits(config.visitors, grace_s, self._shared, self._open_link)
+        self._views: dict[int, Visit] = {}
+        self._closed = threading.Event()
+        # viser's own greeting is not shown.
+        with contextlib.redirect_stdout(io.StringIO()), serving(self.door, self._serve_panel):
             self._server = LocalServer(config.host, config.port, label="PVN: fly by language", verbose=False)
-        self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(30, 110, 60))
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         add_surroundings(self._server)
         self._server.on_client_disconnect(self._on_disconnect)
         self._server.on_client_connect(self._on_connect)
+        threading.Thread(target=self._forget_those_who_left, daemon=True, name="visits").start()
+
+    def _open_link(self, query: str) -> OpenedLink:
+        corpus, folder = self._shared.corpus, self._shared.corpus_folder
+        find = None if corpus is None else lambda segment_id: corpus_field(corpus, folder, segment_id[:40])
+        return open_link(query, self._first_field, tuple(self._shared.pilots), random_field, find)
 
     @property
     def url(self) -> str:
         """Address of the page."""
         host = "localhost" if self._config.host in ("0.0.0.0", "::") else self._config.host
         host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self._server.get_port()}"
+        return f"http://{host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """Port of the page."""
+        return self._server.get_port()
+
+    def opened(self) -> list[str]:
+        """What other computers can do here, line by line; nothing if they cannot connect."""
+        if not self.door.is_open:
+            return []
+        addresses = [*own_addresses(self.port), *sorted(self.door.origins)]
+        return [
+            f"open to everyone who can reach port {self.port} of this computer: {', '.join(addresses) or self.url}",
+            f"there is no password; up to {self._config.visitors} visitors can look, {self._config.flights} can fly at "
+            "the same time, and download what they flew; they read and write no file of this computer",
+            "pages of other sites cannot use it; if it has a name of its own, such as behind a proxy, start it with "
+            "--allow-origin https://that.name",
+        ]
 
     @property
     def num_visitors(self) -> int:
-        """Visitors who are connected now, not counting those who were turned away."""
-        with self._lock:
-            return len(self._admitted)
+        """Visitors whose page is open, not counting those who were turned away."""
+        return self.visits.num_present
 
-    def _on_connect(self, client: viser.ClientHandle) -> None:
-        with self._lock:
-            is_full = len(self._admitted) >= self._config.visitors
-            if not is_full:
-                self._admitted.add(client.client_id)
-        if is_full:
-            self._turn_away(client)
+    async def _serve_panel(self, connection: ServerConnection) -> None:
+        """Talk with one panel until it is closed."""
+        loop, key = asyncio.get_running_loop(), VISITOR.get()
+        try:
+            hello = json.loads(await connection.recv())
+            link, found = str(hello["link"]), self.visits.find(key)
+            previous = None if found is None else found.panel
+            # Laying out a field takes a while, in which all others must be served.
+            visit = await loop.run_in_executor(self._entrance, self.visits.enter, key, link, connection)
+        except (ValueError, TypeError, KeyError, ConnectionClosed):
+            await connection.close(1008, "expected a page of this demo")
             return
-        page = Page(client, tuple(self._shared.pilots), self._shared.corpus is not None)
-        session = Session(page, self._shared, self._first_field)
-        page.bind(session)
-        with self._lock:
-            self._sessions[client.client_id] = session
-        if client.client_id not in self._server.get_clients():  # left before the page was complete
-            self._on_disconnect(client)
+        if visit is None:
+            await connection.close(FULL, f"the limit of {self._config.visitors} visitors is reached")
+            return
+        if previous is not None:
+            background = asyncio.create_task(previous.close(TAKEN_OVER, "this visit goes on in another tab"))
+            background.add_done_callback(lambda _: None)
+        channel = Channel(loop)
+        visit.page.attach_panel(channel)
+        delivery = asyncio.create_task(channel.deliver(connection))
+        try:
+            async for text in connection:
+                if not act(visit, text):
+                    await connection.close(1008, "got a message that the page never sends")
+        except ConnectionClosed:
+            pass
+        finally:
+            delivery.cancel()
+            self.visits.leave(key, connection)
 
-    def _turn_away(self, client: viser.ClientHandle) -> None:
-        with client.gui.add_modal("The demo is full"):
-            client.gui.add_markdown(
-                f"The limit of {self._config.visitors} visitors is reached; more would slow down everyone's flights. "
-                "Please reload this page in a few minutes."
-            )
+    async def _on_connect(self, client: viser.ClientHandle) -> None:
+        # A 3D view may be quicker than the panel beside it, whose field is still being laid out.
+        for _ in range(round(PANEL_S / 0.1)):
+            visit = self.visits.find(VISITOR.get())
+            if visit is not None:
+                self._views[client.client_id] = visit
+                self._entrance.submit(visit.page.attach_view, client)
+                return
+            await asyncio.sleep(0.1)
 
     def _on_disconnect(self, client: viser.ClientHandle) -> None:
-        with self._lock:
-            self._admitted.discard(client.client_id)
-            session = self._sessions.pop(client.client_id, None)
-        if session is not None:
-            session.close()
+        visit = self._views.pop(client.client_id, None)
+        if visit is not None:
+            visit.page.detach_view(client)
+
+    def _forget_those_who_left(self) -> None:
+        while not self._closed.wait(min(1.0, self.visits.grace_s)):
+            self.visits.forget()
 
     def wait(self) -> None:
         """Serve until interrupted."""
@@ -199,11 +279,10 @@ class DemoServer:
 
     def close(self) -> None:
         """End all sessions and stop serving."""
-        with self._lock:
-            sessions = list(self._sessions.values())
-        for session in sessions:
-            session.close()
+        self._closed.set()
+        self.visits.end_all()
         self._server.stop()
+        self._entrance.shutdown(wait=True, cancel_futures=True)
         self._flight_threads.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> DemoServer:

@@ -1,0 +1,363 @@
+"""The field in 3D on the page of one visitor; field frame throughout: x east, y north, z up, metres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import viser
+from viser.transforms import SO3
+
+from pvn.app.demo.cameras import CameraMode, camera_place
+from pvn.app.demo.flight_setup import FlightSetup
+from pvn.app.demo.obstacles import Touch
+from pvn.app.demo.pictures import GROUND_MARGIN, MAP_PX, ground_picture
+from pvn.app.demo.scene import FACING_UP, MIDDLE, drone_glb, handle_glb, landmark_glb, lines_through
+from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
+from pvn.simulator.interface import SimulatorConfig
+from pvn.viz import palette
+from pvn.viz.field_views import EXTENT, Bytes
+from pvn.viz.flight_record import Floats
+from pvn.viz.meshes import class_mesh
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
+from pvn.world.shapes import solid_extent
+from pvn.world.task import SUCCESS_M
+
+FLOWN, DEMONSTRATED, GOAL, START, TOUCHED = map(
+    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.MISSED)
+)
+NO_POINTS = np.zeros((0, 2))
+CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 49)) for trig in (np.cos, np.sin)], -1)
+"""Points (49, 2) of a circle of radius 1, metres."""
+PATH_HEIGHT, PREDICTIONS_HEIGHT, RING_HEIGHT, HANDLE_HEIGHT = 0.35, 0.06, 0.12, 0.4
+"""Above the ground; different, so that what lies over another thing does not flicker."""
+START_RADIUS = 1.6
+"""Of the ring below the drone."""
+ALTITUDE = SimulatorConfig().altitude
+
+Place = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What is called when the visitor has moved something; places in metres, angles in radians, field frame."""
+
+    move_landmark: Callable[[int, float, float], None]
+    turn_landmark: Callable[[int, float], None]
+    move_start: Callable[[float, float], None]
+    turn_start: Callable[[float], None]
+
+
+def _on_the_level(event: viser.SceneNodeDragEvent[Any], height: float) -> Place | None:
+    """Where the pointer's ray is so high above the ground, (2,); None if nowhere."""
+    eye = event.client.camera.position
+    along = np.array(event.end_position) - eye
+    reach = (height - eye[2]) / along[2] if abs(along[2]) > 1e-6 else -1.0
+    return (eye + reach * along)[:2].clip(0.0, FIELD_SIZE) if reach > 0 else None
+
+
+class FieldView3D:
+    """The 3D view of one visitor: field, drone, paths and predictions."""
+
+    def __init__(self, client: viser.ClientHandle, hands: Hands) -> None:
+        self.client, self._scene, self._hands = client, client.scene, hands
+        self._landmarks: list[tuple[Landmark, viser.GlbHandle, viser.LabelHandle]] = []
+        self._selected: int | None = None
+        self._has_names = True
+        self._is_flying = False
+        self._camera_mode: CameraMode = "overview"
+        self._aspect = 0.0
+        self._pose: Floats = np.zeros(6, np.float32)
+        self._lines: dict[str, viser.LineSegmentsHandle] = {}
+        self._drone = self._scene.add_frame("/drone", show_axes=False)
+        body = self._scene.add_glb("/drone/body", drone_glb(), cast_shadow=False, receive_shadow=False)
+        self._drag(body, lambda: self._drone.position, self._carry_drone, hands.move_start)
+        self._start_handle = self._add_handle("/start_handle", palette.START)
+        self._drag_handle(self._start_handle, lambda: self._pose[:2].astype(float), self._turn_drone, hands.turn_start)
+        self._landmark_handle = self._add_handle("/landmark_handle", palette.GOAL)
+        self._landmark_handle.visible = False
+        self._drag_handle(self._landmark_handle, self._selected_place, self._turn_selected, self._selected_turned)
+        self._add_drone_camera()
+        client.camera.on_update(lambda _: self._on_resize())
+
+    def _add_drone_camera(self) -> None:
+        camera = Camera()
+        self._frustum = self._scene.add_camera_frustum(
+            "/drone/camera",
+            fov=2 * math.atan(camera.height / 2 / camera.focal_px),
+            aspect=camera.width / camera.height,
+            scale=1.6,
+            thickness=0.03,
+            color=(255, 255, 255),
+            wxyz=SO3.from_matrix(rotation_body_camera(camera).numpy()).wxyz,
+            cast_shadow=False,
+        )
+        transparent = np.zeros((MAP_PX, MAP_PX, 4), np.uint8)
+        self._predictions = self._scene.add_image(
+            "/predictions", transparent, EXTENT, EXTENT, format="png", cast_shadow=False, receive_shadow=False,
+            wxyz=FACING_UP, position=(MIDDLE, MIDDLE, PREDICTIONS_HEIGHT), visible=False,
+        )  # fmt: skip
+        plumb_line = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, ALTITUDE]]], np.float32)
+        self._plumb_line = self._scene.add_line_segments("/plumb_line", plumb_line, colors=FLOWN, thickness=0.05)
+
+    def show_layout(self, layout: Layout) -> None:
+        """Show the ground and the landmarks of a field; the landmarks can be dragged."""
+        across = FIELD_SIZE + 2 * GROUND_MARGIN
+        ground = ground_picture(layout)
+        with self.client.atomic():
+            self._scene.add_image(
+                "/ground", ground, across, across, format="jpeg", jpeg_quality=85,
+                cast_shadow=False, receive_shadow=False, wxyz=FACING_UP, position=(MIDDLE, MIDDLE, 0.0),
+            )  # fmt: skip
+            for index, landmark in enumerate(layout.landmarks):
+                self._show_landmark(index, landmark)
+            for _, node, _ in self._landmarks[len(layout.landmarks) :]:
+                node.remove()  # with its name
+            del self._landmarks[len(layout.landmarks) :]
+            self._select(self._selected)
+
+    def put_back(self, setup: FlightSetup) -> None:
+        """Put landmarks and drone back to where they are set up, after a move that was refused."""
+        with self.client.atomic():
+            for index, landmark in enumerate(setup.layout.landmarks[: len(self._landmarks)]):
+                self._show_landmark(index, landmark)
+            self._select(self._selected)
+            if not self._is_flying:
+                self._carry_drone(*setup.start[:2])
+                self._turn_drone(setup.start[2])
+
+    def _show_landmark(self, index: int, landmark: Landmark) -> None:
+        """Show a landmark in place of the one with this index; a mesh that is there already is only moved."""
+        place, turn = (landmark.x, landmark.y, 0.0), SO3.from_z_radians(landmark.yaw).wxyz
+        if index < len(self._landmarks):
+            shown, node, label = self._landmarks[index]
+            if (shown.name, shown.radius, shown.yaw) == (landmark.name, landmark.radius, landmark.yaw):
+                node.position, node.wxyz = np.array(place), turn
+                self._landmarks[index] = (landmark, node, label)
+                return
+            node.remove()
+        node = self._scene.add_glb(
+            f"/landmarks/{index}",
+            landmark_glb(landmark.name, landmark.yaw),
+            scale=landmark.scale,
+            wxyz=turn,
+            position=place,
+            cast_shadow=False,  # shadows are in the picture of the ground
+            receive_shadow=False,
+        )
+        top = landmark.scale * float(class_mesh(landmark.name).vertices[:, 2].max())
+        label = self._scene.add_label(
+            f"/landmarks/{index}/name",
+            LANDMARK_CLASSES[landmark.name].noun,
+            position=(0.0, 0.0, top + 0.25),  # viser scales the mesh of a node, but not its children
+            font_screen_scale=0.85,
+            visible=self._has_names,
+            anchor="bottom-center",
+        )
+        self._landmarks[index : index + 1] = [(landmark, node, label)]
+
+        def carry(x: float, y: float) -> None:
+            node.position = np.array((x, y, 0.0))
+            self._show_landmark_handle(x, y, landmark.yaw)
+
+        self._drag(node, lambda: node.position, carry, lambda x, y: self._hands.move_landmark(index, x, y))
+        node.on_click(lambda _: self._select(None if self._selected == index else index))
+
+    def _drag(
+        self,
+        node: Any,
+        place: Callable[[], npt.NDArray[Any]],
+        carry: Callable[[float, float], None],
+        drop: Callable[[float, float], None],
+    ) -> None:
+        """Let the visitor drag a node: `carry` moves it, `drop` is called at the end."""
+        grabbed: dict[str, Place] = {}
+
+        @node.on_drag("left")  # type: ignore[misc]
+        async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
+            if event.phase == "start" and not self._is_flying:
+                grabbed["point"] = np.array([*event.start_position])
+                grabbed["offset"] = grabbed["point"][:2] - place()[:2]
+            if "offset" not in grabbed:
+                return
+            found = _on_the_level(event, grabbed["point"][2])
+            if found is not None:
+                carry(*(found - grabbed["offset"]).clip(0.5, FIELD_SIZE - 0.5).tolist())
+            if event.phase == "end":
+                grabbed.clear()
+                drop(float(place()[0]), float(place()[1]))
+
+    def _add_handle(self, name: str, colour: str) -> Any:
+        return self._scene.add_glb(name, handle_glb(colour), cast_shadow=False, receive_shadow=False)
+
+    def _drag_handle(
+        self, handle: Any, centre: Callable[[], Place], turn: Callable[[float], None], drop: Callable[[float], None]
+    ) -> None:
+        """Let the visitor turn something about its centre (2,) by a handle."""
+
+        @handle.on_drag("left")  # type: ignore[misc]
+        async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
+            found = None if self._is_flying else _on_the_level(event, HANDLE_HEIGHT)
+            if found is None:
+                return
+            x, y = found - centre()
+            yaw = math.atan2(y, x)
+            turn(yaw)
+            if event.phase == "end":
+                drop(yaw)
+
+    def _carry_drone(self, x: float, y: float) -> None:
+        self.show_pose(np.array([x, y, ALTITUDE, 0.0, 0.0, self._pose[5]], np.float32))
+        self._show_start(x, y, float(self._pose[5]))
+
+    def _turn_drone(self, yaw: float) -> None:
+        x, y = self._pose[:2].tolist()
+        self.show_pose(np.array([x, y, ALTITUDE, 0.0, 0.0, yaw], np.float32))
+        self._show_start(x, y, yaw)
+
+    def _selected_place(self) -> Place:
+        landmark = self._landmarks[self._selected or 0][0]
+        return np.array([landmark.x, landmark.y])
+
+    def _turn_selected(self, yaw: float) -> None:
+        landmark, node, _ = self._landmarks[self._selected or 0]
+        node.wxyz = SO3.from_z_radians(yaw).wxyz
+        self._show_landmark_handle(landmark.x, landmark.y, yaw)
+
+    def _selected_turned(self, yaw: float) -> None:
+        if self._selected is not None:
+            self._hands.turn_landmark(self._selected, yaw)
+
+    def _select(self, index: int | None) -> None:
+        """Show the handle of a landmark, by which it is turned; of none for None."""
+        self._selected = index if index is not None and index < len(self._landmarks) else None
+        if self._selected is None or self._is_flying:
+            self._landmark_handle.visible = False
+            self._show_lines("/selected", lines_through(NO_POINTS, 0.0), GOAL)
+        else:
+            landmark = self._landmarks[self._selected][0]
+            self._show_landmark_handle(landmark.x, landmark.y, landmark.yaw)
+
+    def _show_landmark_handle(self, x: float, y: float, yaw: float) -> None:
+        if self._selected is None:
+            return
+        landmark = self._landmarks[self._selected][0]
+        self._show_ring("/selected", self._landmark_handle, (x, y, yaw), self._reach(landmark) + 1.0, GOAL)
+
+    def _show_start(self, x: float, y: float, yaw: float) -> None:
+        self._show_ring("/start", self._start_handle, (x, y, yaw), START_RADIUS, START)
+        self._start_handle.visible = not self._is_flying
+
+    def _show_ring(
+        self, name: str, handle: Any, pose: tuple[float, float, float], radius: float, colour: tuple[int, int, int]
+    ) -> None:
+        """Show a ring with its handle."""
+        x, y, yaw = pose
+        self._show_lines(name, lines_through(np.array([x, y]) + radius * CIRCLE, RING_HEIGHT), colour)
+        handle.position = np.array((x + radius * math.cos(yaw), y + radius * math.sin(yaw), HANDLE_HEIGHT))
+        handle.visible = True
+
+    @staticmethod
+    def _reach(landmark: Landmark) -> float:
+        """How far a landmark's solids reach from its middle."""
+        return landmark.scale * solid_extent(landmark.name)
+
+    def show_names(self, is_shown: bool) -> None:
+        """Show or hide the names of the landmarks."""
+        self._has_names = is_shown
+        for _, _, label in self._landmarks:
+            label.visible = is_shown
+
+    def show_flying(self, is_flying: bool) -> None:
+        """During a flight nothing can be dragged, and there are no handles."""
+        self._is_flying = is_flying
+        self._start_handle.visible = not is_flying
+        self._select(self._selected)
+
+    def show_setup(self, setup: FlightSetup) -> None:
+        """Show the start and, if there is one, the demonstrated path with its goal; nothing is flown yet."""
+        self.show_predictions(None)
+        self.show_path(NO_POINTS)
+        self.show_touched({})
+        x, y, yaw = setup.start
+        self.show_pose(np.array([x, y, ALTITUDE, 0.0, 0.0, yaw], np.float32))
+        self._show_start(x, y, yaw)
+        path = NO_POINTS if setup.demonstrated is None else setup.demonstrated
+        goal = path[-1:]
+        self._show_lines("/demonstration", lines_through(path, PATH_HEIGHT)[::2], DEMONSTRATED)
+        # The demonstrated path ends in a small ring of its own colour: one of the goal's is lost on a predicted goal.
+        for name, radius, colour in (("/goal", SUCCESS_M, GOAL), ("/path_end", 0.5, DEMONSTRATED)):
+            ring = goal + radius * CIRCLE if len(goal) else NO_POINTS
+            self._show_lines(name, lines_through(ring, RING_HEIGHT), colour)
+
+    def show_touched(self, touched: Mapping[int, Touch]) -> None:
+        """Mark landmarks, by index, that were flown through or brushed: red rings, and a word at their names."""
+        rings = [lines_through(NO_POINTS, 0.0)]
+        for index, (landmark, _, label) in enumerate(self._landmarks):
+            noun = LANDMARK_CLASSES[landmark.name].noun
+            words = {"through": f"✖ {noun}: flown through", "brushed": f"✖ {noun}: brushed", None: noun}
+            if label.text != words[touched.get(index)]:
+                label.text = words[touched.get(index)]
+            if index in touched:
+                circle = np.array([landmark.x, landmark.y]) + (self._reach(landmark) + 0.3) * CIRCLE
+                rings += [lines_through(circle, height) for height in (RING_HEIGHT, ALTITUDE)]
+        self._show_lines("/touched", np.concatenate(rings), TOUCHED)
+
+    def _show_lines(self, name: str, lines: npt.NDArray[np.float32], colour: tuple[int, int, int]) -> None:
+        """Show lines (N, 2, 3) in place of those that were shown under this name."""
+        handle = self._lines.get(name)
+        if handle is None and len(lines):
+            self._lines[name] = self._scene.add_line_segments(name, lines, colors=colour, thickness=0.14)
+        elif handle is not None:
+            handle.visible = len(lines) > 0
+            if len(lines):
+                handle.points = lines
+
+    def show_pose(self, pose_world: Floats) -> None:
+        """Move the drone to a pose (6,), and the camera with it if it follows."""
+        self._pose = pose_world
+        rotation = rotation_world_body(torch.from_numpy(np.asarray(pose_world[None, 3:], np.float64)))[0].numpy()
+        with self.client.atomic():
+            self._drone.position = pose_world[:3]
+            self._plumb_line.position = np.array((float(pose_world[0]), float(pose_world[1]), 0.0))
+            self._drone.wxyz = SO3.from_matrix(rotation).wxyz
+            if self._camera_mode == "follow":
+                self._look()
+
+    def _look(self) -> None:
+        camera = self.client.camera
+        place = camera_place(self._camera_mode, self._pose, camera.fov, camera.aspect)
+        camera.up_direction, camera.position, camera.look_at = place.up, place.position, place.target
+
+    def show_camera(self, mode: CameraMode) -> None:
+        """Look at the field from another place."""
+        self._camera_mode, self._aspect = mode, self.client.camera.aspect
+        with self.client.atomic():
+            # The picture in front of the drone would cover what it flies to.
+            self._frustum.visible = mode != "follow"
+            self._look()
+
+    def _on_resize(self) -> None:
+        """Bring all of the field into view again if the window has another shape."""
+        if abs(self.client.camera.aspect - self._aspect) > 0.02 * self._aspect:
+            self.show_camera(self._camera_mode)
+
+    def show_image(self, image: Bytes) -> None:
+        """Show what the drone sees (H, W, 3), in its frustum."""
+        self._frustum.image = image
+
+    def show_path(self, points: npt.NDArray[Any]) -> None:
+        """Show the flown path (P, 2), on the ground, beside the demonstrated and the predicted one."""
+        self._show_lines("/flown", lines_through(points, PATH_HEIGHT), FLOWN)
+
+    def show_predictions(self, picture: Bytes | None) -> None:
+        """Show both predicted distributions (H, W, 4) on the ground; None hides them."""
+        if picture is not None:
+            self._predictions.image = picture
+        self._predictions.visible = picture is not None

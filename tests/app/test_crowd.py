@@ -1,0 +1,129 @@
+"""Fifty visitors at once, eight of them flying: what it takes, and that nothing of it is left when they have gone."""
+
+import contextlib
+import gc
+import json
+import sys
+import threading
+import time
+import uuid
+import weakref
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
+import msgspec
+import viser
+from viser import _messages
+from websockets.sync.client import connect
+
+from pvn.app.demo.server import DemoConfig, DemoServer
+
+NUM_VISITORS, NUM_FLYING = 50, 8
+
+
+def memory_mb():
+    """Memory of this process, megabytes."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+
+def first_camera():
+    """The message with which viser's page says that it is there."""
+    fields = _messages.ViewerCameraMessage.__dataclass_fields__
+    values = {
+        "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (0.0, 0.0, 9.0), "fov": 1.3, "near": 0.1, "far": 1000.0,
+        "image_height": 600, "image_width": 900, "look_at": (0.0, 0.0, 0.0), "up_direction": (0.0, 0.0, 1.0),
+    }  # fmt: skip
+    message = {name: values[name] for name in fields if name in values}
+    return msgspec.msgpack.encode({"type": "ViewerCameraMessage", **message})
+
+
+class Visitor:
+    """A panel and a 3D view without a browser: both take what they are sent."""
+
+    def __init__(self, server):
+        key, self.seen, self.times = uuid.uuid4().hex, {}, {}
+        address, origin = f"ws://127.0.0.1:{server.port}", f"http://127.0.0.1:{server.port}"
+        self.panel = connect(f"{address}/panel?visitor={key}", origin=origin, max_size=None)
+        self.panel.send(json.dumps({"link": ""}))
+        protocols = [f"viser-v{viser.__version__}"]
+        self.view = connect(f"{address}/?visitor={key}", origin=origin, subprotocols=protocols, max_size=None)
+        self.view.send(first_camera())
+        self.bytes = 0
+        for take in (self._take_panel, self._take_view):
+            threading.Thread(target=take, daemon=True).start()
+
+    def _take_panel(self):
+        with contextlib.suppress(Exception):
+            for text in self.panel:
+                message = json.loads(text)
+                self.seen[message["kind"]] = message
+                self.times.setdefault(message["kind"], time.perf_counter())
+
+    def _take_view(self):
+        with contextlib.suppress(Exception):
+            for content in self.view:
+                self.bytes += len(content)
+
+    def say(self, do, value=None):
+        self.panel.send(json.dumps({"do": do, "value": value}))
+
+    def ask(self):
+        """Seconds until what is typed is answered."""
+        self.times.pop("unknown", None)
+        begin = time.perf_counter()
+        self.say("typed", "go to the zyzzyva")
+        while "unknown" not in self.times:
+            time.sleep(0.002)
+        return self.times["unknown"] - begin
+
+    def leave(self):
+        self.panel.close()
+        self.view.close()
+
+
+@pytest.mark.slow
+def test_fifty_visitors_look_while_eight_fly_and_all_of_it_is_freed(wait_until):
+    with DemoServer(DemoConfig(port=0, field=3), grace_s=1.0) as server:
+        gc.collect()
+        empty = memory_mb()
+        crowd = [Visitor(server) for _ in range(NUM_VISITORS)]
+        wait_until(lambda: all("view" in visitor.seen for visitor in crowd), "that all fifty see the field")
+        time.sleep(2.0)
+        idle = memory_mb()
+        alone = [visitor.ask() for visitor in crowd[-10:]]
+        sessions = [weakref.ref(visit.session) for visit in server.visits.all()]
+        begin = time.perf_counter()
+        for visitor in crowd[:NUM_FLYING]:
+            visitor.times.pop("step", None)
+            visitor.say("fly", "go to the gorilla and stop")
+        wait_until(lambda: all("step" in visitor.times for visitor in crowd[:NUM_FLYING]), "eight first steps")
+        first_steps = [visitor.times["step"] - begin for visitor in crowd[:NUM_FLYING]]
+        beside = [visitor.ask() for visitor in crowd[-10:]]
+        wait_until(lambda: all(visitor.seen["flights"]["flights"] for visitor in crowd[:NUM_FLYING]), "eight landings")
+        duration = time.perf_counter() - begin
+        num_steps = crowd[0].seen["state"]["num_positions"] - 1
+        flown = memory_mb()
+        sent = np.mean([visitor.bytes for visitor in crowd[NUM_FLYING:]]) / 1e6
+        for visitor in crowd:
+            visitor.leave()
+        wait_until(lambda: not server.visits.all(), "that the server noticed that everybody left")
+
+        def are_freed():
+            gc.collect()
+            return all(session() is None for session in sessions)
+
+        assert len(sessions) == NUM_VISITORS
+        wait_until(are_freed, "that all sessions were freed")
+        left = memory_mb()
+    sys.stdout.write(
+        f"memory: {empty:.0f} MB empty, {idle:.0f} MB with {NUM_VISITORS} visitors "
+        f"({(idle - empty) / NUM_VISITORS:.1f} MB each), {flown:.0f} MB after {NUM_FLYING} flights, {left:.0f} MB when "
+        f"all had left; {sent:.1f} MB were sent to each\n"
+        f"an idle visitor's typing is answered in {1e3 * np.median(alone):.0f} ms, at most {1e3 * max(alone):.0f}; "
+        f"beside {NUM_FLYING} flights in {1e3 * np.median(beside):.0f} ms, at most {1e3 * max(beside):.0f}\n"
+        f"first steps of {NUM_FLYING} flights that begin together: {1e3 * min(first_steps):.0f} to "
+        f"{1e3 * max(first_steps):.0f} ms; {num_steps} steps of half a second took {duration:.1f} s at 2 x\n"
+    )
