@@ -275,9 +275,12 @@ class FieldView3D:
             label.visible = is_shown
 
     def show_flying(self, is_flying: bool) -> None:
-        """During a flight nothing can be dragged, and there are no handles."""
+        """During a flight nothing can be dragged, and there are no handles; after it they are where the drone is."""
         self._is_flying = is_flying
-        self._start_handle.visible = not is_flying
+        self._start_handle.visible = False
+        if not is_flying:
+            x, y, yaw = self._pose[[0, 1, 5]].tolist()
+            self._show_start(x, y, yaw)
         self._select(self._selected)
 
     def show_setup(self, setup: FlightSetup) -> None:

@@ -122,6 +122,7 @@ class Visits:
                 visit = None
             if visit is not None:
                 visit.panel, visit.left_at = panel, None
+                visit.page.forget_view()
                 return visit
             if len(self._visits) + self._num_entering >= self.limit:
                 self._make_room()
