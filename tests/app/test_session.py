@@ -268,7 +268,7 @@ def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
     assert "You ended the flight" in page.statuses[-1]
     num_steps = len(page.steps)
     session.set_speed(0.0)
-    visitor.fly_to_the_end()
+    visitor.fly_to_the_end("turn left")
     assert len(page.steps) > num_steps
 
 

@@ -179,7 +179,7 @@ class FieldView3D:
         """Let the visitor drag a node: `carry` moves it, `drop` is called at the end."""
         grabbed: dict[str, Place] = {}
 
-        @node.on_drag("left")  # type: ignore[misc]
+        @node.on_drag("left")  # type: ignore[untyped-decorator]
         async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
             if event.phase == "start" and not self._is_flying:
                 grabbed["point"] = np.array([*event.start_position])
@@ -201,7 +201,7 @@ class FieldView3D:
     ) -> None:
         """Let the visitor turn something about its centre (2,) by a handle."""
 
-        @handle.on_drag("left")  # type: ignore[misc]
+        @handle.on_drag("left")  # type: ignore[untyped-decorator]
         async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
             found = None if self._is_flying else _on_the_level(event, HANDLE_HEIGHT)
             if found is None:
