@@ -368,7 +368,7 @@ def test_two_visitors_have_their_own_flights(visit, shared, field):
         assert np.allclose(visitor.page.steps[0].pose_world[:2], task.start[:2], atol=1e-3)
         alone = fly_and_record(shared.pilots["pvn-plus"], task)
         assert np.array_equal(visitor.page.steps[-1].flown, alone.flown_world[:, :2]), "as if nobody else was there"
-        assert visitor.session.setup.instruction == task.instruction
+        assert visitor.session.flights[-1].setup.instruction == task.instruction
 
 
 @pytest.mark.long
