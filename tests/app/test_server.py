@@ -96,6 +96,15 @@ def test_what_was_touched_is_marked_until_the_next_flight(view, field):
     assert [label.text for _, _, label in view._landmarks] == [noun, noun] and not view._lines["/touched"].visible
 
 
+def test_the_handle_that_turns_the_drone_is_where_the_drone_is_after_a_flight_and_hidden_during_it(view, field):
+    view.show_setup(segment_setup(field, 0))
+    view.show_flying(True)
+    assert not view._start_handle.visible
+    view.show_pose(np.array([30, 20, 5, 0, 0, np.pi / 2], np.float32))
+    view.show_flying(False)
+    assert view._start_handle.visible and np.allclose(view._start_handle.position[:2], (30, 21.6))
+
+
 def test_a_mesh_that_is_there_already_is_moved_and_not_sent_again(view):
     first, second = two_windmills(1, 1)
     view.show_layout(Layout((first, second)))

@@ -268,7 +268,7 @@ def test_there_is_one_flight_at_a_time_and_stop_ends_it(visit):
     assert "You ended the flight" in page.statuses[-1]
     num_steps = len(page.steps)
     session.set_speed(0.0)
-    visitor.fly_to_the_end()
+    visitor.fly_to_the_end("turn left")
     assert len(page.steps) > num_steps
 
 
@@ -368,7 +368,7 @@ def test_two_visitors_have_their_own_flights(visit, shared, field):
         assert np.allclose(visitor.page.steps[0].pose_world[:2], task.start[:2], atol=1e-3)
         alone = fly_and_record(shared.pilots["pvn-plus"], task)
         assert np.array_equal(visitor.page.steps[-1].flown, alone.flown_world[:, :2]), "as if nobody else was there"
-        assert visitor.session.setup.instruction == task.instruction
+        assert visitor.session.flights[-1].setup.instruction == task.instruction
 
 
 @pytest.mark.long

@@ -179,7 +179,7 @@ class FieldView3D:
         """Let the visitor drag a node: `carry` moves it, `drop` is called at the end."""
         grabbed: dict[str, Place] = {}
 
-        @node.on_drag("left")  # type: ignore[misc]
+        @node.on_drag("left")  # type: ignore[untyped-decorator]
         async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
             if event.phase == "start" and not self._is_flying:
                 grabbed["point"] = np.array([*event.start_position])
@@ -201,7 +201,7 @@ class FieldView3D:
     ) -> None:
         """Let the visitor turn something about its centre (2,) by a handle."""
 
-        @handle.on_drag("left")  # type: ignore[misc]
+        @handle.on_drag("left")  # type: ignore[untyped-decorator]
         async def _(event: viser.SceneNodeDragEvent[Any]) -> None:
             found = None if self._is_flying else _on_the_level(event, HANDLE_HEIGHT)
             if found is None:
@@ -275,9 +275,12 @@ class FieldView3D:
             label.visible = is_shown
 
     def show_flying(self, is_flying: bool) -> None:
-        """During a flight nothing can be dragged, and there are no handles."""
+        """During a flight nothing can be dragged, and there are no handles; after it they are where the drone is."""
         self._is_flying = is_flying
-        self._start_handle.visible = not is_flying
+        self._start_handle.visible = False
+        if not is_flying:
+            x, y, yaw = self._pose[[0, 1, 5]].tolist()
+            self._show_start(x, y, yaw)
         self._select(self._selected)
 
     def show_setup(self, setup: FlightSetup) -> None:

@@ -153,9 +153,8 @@ class FlightSetup:
 
     def starting_at(self, start: Pose) -> FlightSetup:
         """The same with the drone at another place, where its pilot knows nothing yet; x and y inside the fences."""
-        x, y, yaw = start
-        inside = (*(min(max(place, 0.0), FIELD_SIZE) for place in (x, y)), math.remainder(yaw, 2 * math.pi))
-        return replace(self, own_start=inside, continues=None, earlier=())
+        x, y = (min(max(place, 0.0), FIELD_SIZE) for place in start[:2])
+        return replace(self, own_start=(x, y, math.remainder(start[2], 2 * math.pi)), continues=None, earlier=())
 
     def standing(self) -> FlightSetup:
         """The same with the drone where it is, but with nothing that its pilot remembers."""

@@ -23,7 +23,7 @@ def touched_landmarks(layout: Layout, path: Points) -> dict[int, Touch]:
 
     Only landmarks that reach the drone's height count, as in the metrics.
     """
-    points, touched = resample(np.asarray(path, float)), dict[int, Touch]()
+    points, touched = resample(path), dict[int, Touch]()
     for index, mark in enumerate(layout.landmarks):
         for x, y, radius in obstacles(Layout((mark,))):
             away = nearest_distances(np.array([[x, y]]), points)[0] - radius

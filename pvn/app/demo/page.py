@@ -105,6 +105,8 @@ class Page:
             if channel is not None:
                 for kind, content in self._messages.items():
                     channel.send(kind, content)
+                if self._view is not None:  # it was quicker
+                    channel.send("view", {"is_ready": True})
 
     def attach_view(self, client: viser.ClientHandle) -> None:
         """Show everything in this 3D view from now on."""
@@ -118,14 +120,19 @@ class Page:
             view.show_camera(self._camera)
             if self._layout is not None and self._setup is not None:
                 view.show_layout(self._layout)
-                view.show_flying(self._state == "flying")
                 view.show_setup(self._setup)
             if self._step is not None:
                 self._show_step_in_view(view, self._step)
+            view.show_flying(self._state == "flying")
             if self._flight is not None:
                 view.show_touched(self._flight.touched)
         client.flush()
         self._send("view", is_ready=True)
+
+    def forget_view(self) -> None:
+        """The page was reloaded: another 3D view will come."""
+        with self._lock:
+            self._view = None
 
     def detach_view(self, client: viser.ClientHandle) -> None:
         """The visitor has closed this 3D view; a reloaded page may have another one already."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import io
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -46,6 +49,8 @@ from pvn.viz.flight_record import fly_and_record, interpolate_pose
 
 GRACE_S = 60.0
 """A visitor who reloads the page within this time, seconds, loses nothing."""
+CLEANING_S = 10.0
+"""Least time between two cleanings, seconds: each stops all flights for a moment."""
 PANEL_S = 30.0
 """For this long a 3D view waits for its panel, seconds."""
 TAKEN_OVER, FULL = 4001, 4002
@@ -139,6 +144,14 @@ def _check_port(host: str, port: int) -> None:
                 f"port: got {port} on {host}, which cannot be opened ({error.strerror}); "
                 f"stop the program that uses it, or choose another port with --port {port + 1}"
             ) from None
+
+
+def _return_memory() -> None:
+    """Give back what visitors who left have taken."""
+    # What viser keeps of a page refers to itself, and a page is few objects: by itself Python would collect it late.
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class DemoServer:
@@ -270,8 +283,12 @@ class DemoServer:
             visit.page.detach_view(client)
 
     def _forget_those_who_left(self) -> None:
-        while not self._closed.wait(min(1.0, self.visits.grace_s)):
-            self.visits.forget()
+        has_left, cleaned_at = False, time.monotonic()
+        while not self._closed.wait(1.0):
+            has_left |= self.visits.forget()
+            if has_left and time.monotonic() - cleaned_at > CLEANING_S:
+                _return_memory()
+                has_left, cleaned_at = False, time.monotonic()
 
     def wait(self) -> None:
         """Serve until interrupted."""

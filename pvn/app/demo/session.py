@@ -232,8 +232,9 @@ class Session(SetupSession):
     def replay(self, number: int | None = None) -> None:
         """Show a whole flight again: the one with this index in the list, or the one that is shown."""
         with self._lock:
-            flight = self._flight if number is None else (self.flights[number : number + 1] or [None])[0]
-            if self.state not in ("replaying", "choosing") or flight is None or (number or 0) < 0:
+            listed = dict(enumerate(self.flights))
+            flight = self._flight if number is None else listed.get(number)
+            if self.state not in ("replaying", "choosing") or flight is None:
                 return
             self._interrupt()  # ends an earlier replay
             again = replace(flight, interrupted=threading.Event())

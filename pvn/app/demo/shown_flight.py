@@ -96,7 +96,7 @@ class ShownFlight:
     def complete(self, record: FlightRecord) -> None:
         """Note that the flight was flown to its end, and how that was."""
         self.end_world, self.record = record.flown_world[-1], record
-        self.touched = touched_landmarks(self.setup.layout, record.flown_world[:, :2])
+        self.touched = touched_landmarks(self.setup.layout, record.flown_world[:, :2].astype(float))
         self.words, self.is_success = outcome_sentence(record), record.is_success
         touch = touch_sentence(self.setup.layout, self.touched)
         self.words = f"{self.words} {touch}" if touch else self.words

@@ -122,6 +122,7 @@ class Visits:
                 visit = None
             if visit is not None:
                 visit.panel, visit.left_at = panel, None
+                visit.page.forget_view()
                 return visit
             if len(self._visits) + self._num_entering >= self.limit:
                 self._make_room()
@@ -162,13 +163,15 @@ class Visits:
                 visit.panel, visit.left_at = None, self.clock()
                 visit.page.attach_panel(None)
 
-    def forget(self) -> None:
-        """End the visits of those who have been away for too long."""
+    def forget(self) -> bool:
+        """End the visits of those who have been away for too long; whether there were any."""
         with self._lock:
             now = self.clock()
-            for key, visit in list(self._visits.items()):
-                if visit.left_at is not None and now - visit.left_at >= self.grace_s:
-                    self._end(key)
+            away = [(key, visit.left_at) for key, visit in self._visits.items() if visit.left_at is not None]
+            over = [key for key, left_at in away if now - left_at >= self.grace_s]
+            for key in over:
+                self._end(key)
+            return bool(over)
 
     def _make_room(self) -> None:
         """End the visit of whoever has been away longest."""

@@ -146,12 +146,12 @@ function drawOverlays() {
 function drawChart(svg, seconds, values, top, colour) {
   const width = 300, height = 74, left = 24, bottom = 16;
   const last = Math.max(seconds.at(-1) || 0, 2);
-  const across = (second) => left + (second / last) * (width - left - 6);
+  const across = (second) => left + (second / last) * (width - left - 14);
   const up = (value) => height - bottom - (Math.min(value, top) / top) * (height - bottom - 6);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const parts = [];
   for (const value of [0, top / 2, top]) {
-    parts.push(drawn("line", { x1: left, x2: width - 6, y1: up(value), y2: up(value), stroke: "#dde3dd" }));
+    parts.push(drawn("line", { x1: left, x2: width - 14, y1: up(value), y2: up(value), stroke: "#dde3dd" }));
     parts.push(drawn("text", { x: left - 4, y: up(value) + 3, "font-size": 9, fill: "#5c665e", "text-anchor": "end" }, value));
   }
   const every = last > 20 ? 10 : last > 8 ? 5 : 1;
