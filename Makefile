@@ -26,7 +26,7 @@ quick: $(TEST_READY)
 # Every reader with files changed at random: SECONDS in all, the same ones for the same SEED.
 SECONDS := 60
 SEED := 0
-fuzz: setup
+fuzz: $(TEST_READY)
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS) --seed $(SEED)
 
 setup: $(READY)
