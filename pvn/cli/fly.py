@@ -119,12 +119,7 @@ class Fly:
         """Refuse options that contradict each other, or that would be ignored."""
         if self.simulator is None and self.stepped:
             raise ValueError("stepped: got no other simulator to pause, expected --simulator airsim://HOST:PORT")
-        is_autopilot = self.simulator is not None and self.simulator.startswith("mavlink:")
-        if self.stepped and is_autopilot:
-            raise ValueError("stepped: got an autopilot, which cannot be paused; leave out --stepped")
-        if not is_autopilot and (self.arm or self.altitude is not None):
-            name = "arm" if self.arm else "altitude"
-            raise ValueError(f"{name}: got no autopilot, expected --simulator mavlink://...; leave out --{name}")
+        self._check_autopilot()
         for option in fields(self) if self.simulator is not None else ():
             value = getattr(self, option.name)
             if option.name in _OWN_WORLD and value != option.default:
@@ -145,6 +140,15 @@ class Fly:
             )
         if self.out.exists() and not self.out.is_dir():
             raise ValueError(f"out: got {self.out}, which is a file, expected a folder")
+
+    def _check_autopilot(self) -> None:
+        """Refuse options that an autopilot does not have, or that only an autopilot has."""
+        is_autopilot = self.simulator is not None and self.simulator.startswith("mavlink:")
+        if self.stepped and is_autopilot:
+            raise ValueError("stepped: got an autopilot, which cannot be paused; leave out --stepped")
+        if not is_autopilot and (self.arm or self.altitude is not None):
+            name = "arm" if self.arm else "altitude"
+            raise ValueError(f"{name}: got no autopilot, expected --simulator mavlink://...; leave out --{name}")
 
     def _choose(self) -> list[ChosenTask]:
         """What to fly."""

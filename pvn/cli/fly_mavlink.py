@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pvn.bridges.mavlink.field import MavlinkField
     from pvn.bridges.mavlink.limits import Limits
     from pvn.evaluation.pilots import Pilot
+    from pvn.simulator.interface import SimulatorConfig
+    from pvn.world.task import Task
 
 EXAMPLE = "mavlink://udpin:0.0.0.0:14540?camera=http://127.0.0.1:8088/camera.mjpg"
 DRY_RUN_STEPS = 10
@@ -40,7 +42,7 @@ def _is_number(text: str) -> bool:
 
 
 def parse_address(url: str) -> DroneAddress:
-    """Read mavlink://udpin:HOST:PORT?camera=URL&calibration=FILE&fence=METRES...; serial:/dev/ttyUSB0:57600 works too."""
+    """Read mavlink://udpin:HOST:PORT?camera=URL&calibration=FILE&fence=METRES... or mavlink://serial:/dev/...?..."""
     parts = urlsplit(url)
     kind, _, place = f"{parts.netloc}{parts.path}".partition(":")
     options = dict(parse_qsl(parts.query))
@@ -99,6 +101,18 @@ def _announce(limits: Limits, altitude: float, can_arm: bool) -> None:
     )
 
 
+def _warm_up(pilot: Pilot, config: SimulatorConfig, task: Task) -> None:
+    """Decide once about a black picture: the first decision takes seconds, which are better spent on the ground."""
+    import torch
+
+    from pvn.simulator.interface import Observation
+
+    policy, device = pilot.policy_for(), torch.device("cpu")
+    image = torch.zeros((1, config.camera.height, config.camera.width, 3), dtype=torch.uint8)
+    pose = torch.tensor([[0.0, 0.0, config.altitude, 0.0, 0.0, 0.0]])
+    policy.act(Observation(image, pose, torch.zeros(1, 3)), policy.begin([task], device))
+
+
 def fly_over_mavlink(
     url: str, instructions: Sequence[str], pilot: Pilot, out: Path, *, can_arm: bool, altitude: float | None
 ) -> None:
@@ -131,6 +145,7 @@ def fly_over_mavlink(
     with MavlinkField(address.connection, address.camera, config=config, options=options) as field:
         why = "the agent stopped, or its time was over"
         try:
+            _warm_up(pilot, config, Task(field.layouts[0], (0.0, 0.0, 0.0), words))
             task = Task(field.layouts[0], field.take_off(), words)
             log = fly(field, [task], pilot.policy_for(), horizon=HORIZON if can_arm else DRY_RUN_STEPS)
         except BaseException as error:

@@ -88,8 +88,8 @@ class MavlinkField:
         limits = options.limits
         if not limits.floor <= config.altitude <= limits.ceiling:
             raise ValueError(
-                f"altitude: got {config.altitude:g} m, expected {limits.floor:g} to {limits.ceiling:g} m, the floor and "
-                "ceiling of the flight"
+                f"altitude: got {config.altitude:g} m, expected {limits.floor:g} to {limits.ceiling:g} m, the "
+                "floor and ceiling of the flight"
             )
         self.config, self.options = config, options
         self.layouts = [Layout(()) if layout is None else layout]
@@ -219,7 +219,7 @@ class MavlinkField:
     # What the roll-out loop and its callers use.
 
     def take_off(self) -> tuple[float, float, float]:
-        """Arm, take off and climb to the altitude to be held; a drone in the air stays up, one that may not be armed put.
+        """Arm, take off and climb to the altitude to be held; a drone in the air only climbs, in a dry run it stays.
 
         Returns x, y (metres) and yaw (radians) of the drone, field frame.
         """
@@ -275,7 +275,7 @@ class MavlinkField:
         return observation
 
     def step(self, action: Tensor) -> Observation:
-        """Fly until the next decision is due, by action (1, 3), forward speed (m/s), yaw rate (rad/s), stop; observe."""
+        """Fly one step by action (1, 3), forward speed (m/s), yaw rate (rad/s), stop, and observe."""
         if action.shape != (1, 3) or not bool(torch.isfinite(action).all()):
             raise ValueError(f"action: got {action.tolist()}, expected (1, 3) finite numbers; the drone was not moved")
         config, wanted = self.config, action[0].double()

@@ -12,7 +12,7 @@ from enum import Enum
 from pvn.bridges.airsim.frames import Vector
 
 BRAKING = 1.5
-"""Deceleration that is relied on before the fence, m/s^2; our quadcopter and usual settings of PX4 manage twice that."""
+"""Deceleration that is relied on before the fence, m/s^2; our quadcopter and PX4's usual settings manage twice that."""
 FENCE_MARGIN_M = 2.0
 """How far beyond the fence the drone may be, by wind or delay, before the flight ends."""
 HEIGHT_MARGIN_M = 1.0

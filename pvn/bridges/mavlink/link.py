@@ -82,7 +82,7 @@ class AutopilotLink:
             system = self._mavsdk.first_autopilot(CONNECT_TIMEOUT_S)
             if system is None:
                 raise FlightAborted(
-                    f"no autopilot at {address} within {CONNECT_TIMEOUT_S:g} s; is it on, and does it send MAVLink here?"
+                    f"no autopilot at {address} within {CONNECT_TIMEOUT_S:g} s; does it send MAVLink here?"
                 )
             self._system, self._action, self._offboard_type = system, Action(system), Offboard
             self._offboard: Any = None

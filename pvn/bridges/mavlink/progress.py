@@ -1,4 +1,4 @@
-"""What the autopilot does by itself as time passes: the end of a take-off, of a landing, of patience and of a battery."""
+"""What the autopilot does by itself as time passes: a take-off, a landing, a patience or a battery comes to its end."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import math
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ SYSTEM_ID, COMPONENT_ID = 1, 1
 MAX_CLIENTS = 16
 MAX_DATAGRAM = 2048
 """Bytes; a MAVLink message has at most 280, and clients put few into a datagram."""
+RECEIVE_BUFFER_BYTES = 1 << 20
 MAX_RATE_HZ = 100.0
 SILENCE_S = 10.0
 """A client that is silent for this long, in seconds of wall-clock time, is sent nothing but heartbeats or forgotten."""
@@ -147,7 +149,9 @@ class Server(asyncio.DatagramProtocol):
         drone.on_tick = self._after_tick
 
     def connection_made(self, transport: Any) -> None:
-        """Remember how to send."""
+        """Remember how to send, and let the system keep a second of packets while we are busy."""
+        wire = transport.get_extra_info("socket")
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         self._transport = transport
 
     def error_received(self, error: Exception) -> None:
@@ -225,7 +229,7 @@ class Server(asyncio.DatagramProtocol):
             self._send(link, message)
 
     def _after_tick(self, told: Sequence[Any]) -> None:
-        """Send what is due: heartbeats by the wall clock, as clients count the seconds without one, the rest by ours."""
+        """Send what is due: heartbeats by the wall clock, by which clients wait for them, the rest by ours."""
         now = self._wall_clock()
         if told or now - self._heartbeat_at >= HEARTBEAT_S:
             silent = [link for link in self.links.values() if now - link.heard_at > SILENCE_S]
