@@ -231,8 +231,5 @@ def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_t
                 field.hover()
         natively.append(has_succeeded(native, segment))
         over_mavlink.append(has_succeeded(log, segment))
-        apart = float((native.end_world - log.end_world).norm())
-        print(f"native {natively[-1]}, over MAVLink {over_mavlink[-1]}, ends {apart:.1f} m apart", flush=True)
     interval, rate = bootstrap_mean(np.array(natively)), np.mean(over_mavlink)
-    print(f"native {interval}, over MAVLink {rate:.2f}")
     assert interval.low <= rate <= interval.high, f"native {interval}, over MAVLink {rate:.2f}"
