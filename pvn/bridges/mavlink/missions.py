@@ -95,8 +95,9 @@ def _take_item(store: MissionStore, message: Any, time_s: float) -> tuple[Missio
     if upload is None or upload.sender != sender or message.seq != len(upload.items):
         return store, []
     item = _read_item(message)
-    numbers = (item.latitude, item.longitude, item.altitude)
-    if item.frame not in FRAMES or not all(map(math.isfinite, numbers)):
+    is_place = item.command in (WAYPOINT, LAND, TAKEOFF)
+    is_known = all(map(math.isfinite, (item.latitude, item.longitude, item.altitude)))
+    if item.frame not in FRAMES or (is_place and not is_known):
         return replace(store, upload=None), [_acknowledge(sender, mavlink.MAV_MISSION_UNSUPPORTED_FRAME)]
     upload = replace(upload, items=(*upload.items, item), asked_at=time_s)
     if len(upload.items) < upload.count:

@@ -57,7 +57,7 @@ class CameraStream:
             await self._answer(request.split(b" ")[1].partition(b"?")[0].decode("latin-1"), writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, IndexError) as error:
             log.info("camera: a viewer left (%s)", type(error).__name__)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, RuntimeError):  # the latter from rendering threads that have shut down already
             log.info("camera: closed")
         finally:
             self._num_clients -= 1

@@ -41,6 +41,8 @@ _ARDUPILOT: dict[Mode, int] = {
     Mode.LAND: 9,
     Mode.PILOT: 16,
 }
+_ARDUPILOT_BRAKE = 17
+"""What MAVSDK asks ArduPilot for to hold; ours then says that it is in LOITER."""
 
 
 def to_custom_mode(mode: Mode, firmware: Firmware) -> int:
@@ -53,6 +55,8 @@ def to_custom_mode(mode: Mode, firmware: Firmware) -> int:
 
 def from_custom_mode(number: int, firmware: Firmware) -> Mode | None:
     """The mode with this number in heartbeats and SET_MODE, if we fly it."""
+    if firmware == "ardupilot" and number == _ARDUPILOT_BRAKE:
+        return Mode.HOLD
     known = _ARDUPILOT if firmware == "ardupilot" else _PX4
     return next((mode for mode in known if to_custom_mode(mode, firmware) == number), None)
 

@@ -12,7 +12,13 @@ from pymavlink.dialects.v20 import common as mavlink
 from pvn.bridges.airsim.frames import Vector, roll_pitch_yaw, swap_rates, swap_rotation, swap_vector, swap_yaw, to_ned
 from pvn.bridges.airsim.vehicle import Vehicle
 from pvn.bridges.mavlink.autopilot import Autopilot
-from pvn.bridges.mavlink.frames import to_geodetic, to_sea_level
+from pvn.bridges.mavlink.frames import (
+    ORIGIN_ALTITUDE,
+    ORIGIN_LATITUDE,
+    ORIGIN_LONGITUDE,
+    to_geodetic,
+    to_sea_level,
+)
 from pvn.bridges.mavlink.modes import Mode, to_custom_mode
 
 FULL_VOLTS, EMPTY_VOLTS = 12.6, 10.5
@@ -73,7 +79,8 @@ def _volts(autopilot: Autopilot) -> float:
 
 def _sys_status(autopilot: Autopilot, vehicle: Vehicle) -> Any:
     volts, percent = round(_volts(autopilot) * 1e3), round(autopilot.battery * 100)
-    return mavlink.MAVLink_sys_status_message(SENSORS, SENSORS, SENSORS, 100, volts, -1, percent, 0, 0, 0, 0, 0, 0)
+    healthy = SENSORS | mavlink.MAV_SYS_STATUS_GEOFENCE  # a fence that it does not have is not broken either
+    return mavlink.MAVLink_sys_status_message(SENSORS, SENSORS, healthy, 100, volts, -1, percent, 0, 0, 0, 0, 0, 0)
 
 
 def _battery_status(autopilot: Autopilot, vehicle: Vehicle) -> Any:
@@ -101,8 +108,7 @@ def _local_position(autopilot: Autopilot, vehicle: Vehicle) -> Any:
 
 
 def _odometry(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    roll, pitch, yaw = roll_pitch_yaw(vehicle.rotation)
-    del roll, pitch
+    yaw = roll_pitch_yaw(vehicle.rotation)[2]
     east, north, up = vehicle.velocity
     forward = east * math.cos(yaw) + north * math.sin(yaw)
     left = north * math.cos(yaw) - east * math.sin(yaw)
@@ -143,8 +149,6 @@ def _gps(autopilot: Autopilot, vehicle: Vehicle) -> Any:
 
 
 def _gps_origin(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    from pvn.bridges.mavlink.frames import ORIGIN_ALTITUDE, ORIGIN_LATITUDE, ORIGIN_LONGITUDE
-
     return mavlink.MAVLink_gps_global_origin_message(
         round(ORIGIN_LATITUDE * 1e7), round(ORIGIN_LONGITUDE * 1e7), round(ORIGIN_ALTITUDE * 1e3)
     )

@@ -78,8 +78,11 @@ def test_ardupilot_takes_off_in_guided_and_stays_in_it():
     autopilot, _ = ask(autopilot, GROUND, mavlink.MAV_CMD_DO_SET_MODE, 1.0, 4.0)
     autopilot, result = ask(autopilot, GROUND, mavlink.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, 5.0)
     assert result == ACCEPTED and autopilot.target.altitude == pytest.approx(5.1)
-    autopilot, _ = advance(autopilot, False, later(GROUND, 60, position=(25.0, 25.0, 5.1)))
+    there = later(GROUND, 60, position=(25.0, 25.0, 5.1))
+    autopilot, _ = advance(autopilot, False, there)
     assert autopilot.mode is Mode.OFFBOARD
+    for loiter_or_brake in (5.0, 17.0):
+        assert ask(autopilot, there, mavlink.MAV_CMD_DO_SET_MODE, 1.0, loiter_or_brake)[0].mode is Mode.HOLD
 
 
 def test_in_the_air_it_cannot_be_disarmed_not_even_by_force():
