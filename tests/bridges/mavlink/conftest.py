@@ -7,12 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-pytest.importorskip("pymavlink", reason='needs pymavlink: pip install "pvn-drone[mavlink]"')
-
 from pvn.bridges.airsim.host import HostConfig, compile_kernels
 from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
-from pvn.bridges.mavlink.server import SimulatedDrone, listen
 from pvn.geometry import Camera
 
 TIMEOUT_S = 60
@@ -38,6 +35,8 @@ class ServedDrone:
         assert self._ready.wait(TIMEOUT_S), "the autopilot did not start"
 
     async def _serve(self, layout, speed, is_full, options):
+        from pvn.bridges.mavlink.server import SimulatedDrone, listen
+
         self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), HostConfig(speed=speed), **options)
         self.loop = asyncio.get_running_loop()
         self.transport, self.server = await listen(self.drone, "127.0.0.1", 0, [("127.0.0.1", self.client_port)])

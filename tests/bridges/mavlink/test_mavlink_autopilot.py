@@ -4,6 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+
+pytest.importorskip("pymavlink", reason='needs pymavlink: pip install "pvn-drone[mavlink]"')
+
 from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.airsim.frames import to_ned

@@ -10,6 +10,9 @@ import urllib.request
 import numpy as np
 import pytest
 from PIL import Image
+
+pytest.importorskip("pymavlink", reason='needs pymavlink: pip install "pvn-drone[mavlink]"')
+
 from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mavlink
 
