@@ -45,7 +45,9 @@ ALTITUDE_TOLERANCE_M, SETTLE_S = 0.3, 1.0
 START_TOLERANCE_M = 1.0
 OFFBOARD_MODES = ("OFFBOARD",)
 """MAVSDK's name for PX4's offboard and ArduPilot's GUIDED mode."""
-CHANGE_S = 3.0
+OUR_MODES = ("TAKEOFF", "HOLD", *OFFBOARD_MODES)
+"""The modes that a drone has from its take-off on if nobody takes over."""
+CHANGE_S = 5.0
 """How long an autopilot may take to say that its mode has changed."""
 
 
@@ -105,8 +107,10 @@ class MavlinkField:
         self._start: Vector = (0.0, 0.0, 0.0)
         self._moving_since = math.inf
         self._ending: Ending | None = None
-        self._is_engaged, self._is_sending, self._is_flying = threading.Event(), threading.Event(), threading.Event()
-        """Whether the autopilot was asked for anything; is sent set-points; has said that it follows them."""
+        self._is_engaged, self._is_sending = threading.Event(), threading.Event()
+        """Whether the autopilot was asked for anything, and whether it is sent set-points."""
+        self._expected_modes: tuple[str, ...] = ()
+        """In any other mode a pilot has taken over; empty: not known yet."""
         self._has_ended = threading.Event()
         self._controller = threading.Thread(target=self._control, name="pvn-setpoints", daemon=True)
         self._camera = CameraReader(camera, config.camera, options.calibration)
@@ -167,8 +171,7 @@ class MavlinkField:
             try:
                 telemetry = self._link.telemetry
                 situation = self._situation(telemetry)
-                modes = OFFBOARD_MODES if self._is_flying.is_set() else ()
-                ending = find_ending(situation, self._start, self.options.limits, modes)
+                ending = find_ending(situation, self._start, self.options.limits, self._expected_modes)
                 if ending is None:
                     self._send(situation, telemetry)
             except Exception as error:  # whatever happens here, set-points must not go on as they were
@@ -241,11 +244,13 @@ class MavlinkField:
             if not telemetry.is_in_air:
                 link.arm()
                 link.take_off(altitude)
+                self._wait("the take-off mode", CHANGE_S, lambda now: now.is_armed and now.mode in OUR_MODES)
+                self._expected_modes = OUR_MODES
                 self._wait("the take-off", TAKEOFF_TIMEOUT_S, lambda now: self._height(now) > min(2.0, altitude / 2))
             link.start_offboard()
             self._is_sending.set()
             self._wait("offboard control", CHANGE_S, lambda now: now.mode in OFFBOARD_MODES)
-            self._is_flying.set()
+            self._expected_modes = OFFBOARD_MODES
             self._wait(
                 "the climb", CLIMB_TIMEOUT_S, lambda now: abs(self._height(now) - altitude) < ALTITUDE_TOLERANCE_M
             )
@@ -308,6 +313,8 @@ class MavlinkField:
         if self._controller.is_alive() and self._controller is not threading.current_thread():
             self._controller.join(5.0)
         if self._ending is not None or not self._is_engaged.is_set():
+            return True
+        if self._link.telemetry.mode not in OUR_MODES:  # a pilot has taken over this very moment
             return True
         try:
             self._link.hold()

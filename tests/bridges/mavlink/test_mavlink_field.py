@@ -158,6 +158,25 @@ def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits,
 
 
 @pytest.mark.long
+def test_a_pilot_who_takes_over_during_take_off_keeps_the_drone(fly_drone, layout):
+    with fly_drone(speed=2.0, is_full=False) as served:
+        options = MavlinkOptions(can_arm=True, limits=PATIENT)
+
+        def wait_and_take_over():
+            wait_until(lambda: served.drone.vehicle.position[2] > 0.6)
+            served.call(take_over, served)
+
+        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+            pilot = threading.Thread(target=wait_and_take_over)
+            pilot.start()
+            with pytest.raises(FlightAborted, match="the flight mode was changed to POSCTL"):
+                field.take_off()
+            pilot.join()
+            assert field.hover()
+        assert served.drone.autopilot.mode is Mode.PILOT and served.drone.autopilot.offered is None
+
+
+@pytest.mark.long
 def test_a_client_that_dies_leaves_a_drone_that_holds(fly_drone, layout):
     """Set-points end with the process, here with the connection, and the autopilot's own failsafe holds."""
     with fly_drone(speed=2.0, is_full=False) as served:
