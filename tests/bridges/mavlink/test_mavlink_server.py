@@ -219,16 +219,28 @@ def test_100_000_hostile_datagrams_leave_it_alive(fly_drone):
 
     with fly_drone(speed=1.0, is_full=False) as served, Client(served) as listener:
         listener.wait("ATTITUDE")
-        before, heard = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+        read, num_read = served.server.datagram_received, 0
+
+        def read_and_count(data, address):
+            nonlocal num_read
+            num_read += 1
+            read(data, address)
+
+        served.server.datagram_received = read_and_count
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for number, data in enumerate(hostile_datagrams(100_000, seed=2)):
                 sender.sendto(data, ("127.0.0.1", served.port))
-                if number % 500 == 0:
-                    listener.wait("LOCAL_POSITION_NED")
+                end = time.monotonic() + 1
+                while num_read < number - 50 and time.monotonic() < end:  # no faster than the system keeps them
+                    time.sleep(0.001)
+                if number % 1000 == 0:
                     listener.link.mav.heartbeat_send(6, 8, 0, 0, 0)
-                    heard += 1
+                    while listener.link.recv_match() is not None:
+                        pass
+                    listener.wait("LOCAL_POSITION_NED")
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert heard == 200 and grown < 20_000, f"{grown} kB"
+        assert num_read > 99_000 and grown < 20_000, f"{num_read} read, {grown} kB more"
         assert len(served.server.links) <= MAX_CLIENTS
         assert listener.command(mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAVLINK_MSG_ID_HEARTBEAT) == 0
 
