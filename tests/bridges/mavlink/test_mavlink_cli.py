@@ -1,11 +1,12 @@
 """`pvn fly --simulator mavlink://...` and `pvn serve mavlink`, end to end, and what they refuse."""
 
 import json
+import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -95,19 +96,27 @@ def test_a_dry_run_and_then_a_flight_from_the_command_line(fly_drone, tmp_path, 
 
 
 @pytest.mark.long
-def test_pvn_serve_mavlink_announces_itself_and_ends_with_ctrl_c():
-    """As a process of its own, with an autopilot that a client hears."""
-    command = "-m pvn.cli serve mavlink --field 3 --port 0 --camera-port 0 --quality fast"
-    with subprocess.Popen([sys.executable, *command.split()], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            line = server.stdout.readline()
-            port = int(re.search(r"MAVLink on 127.0.0.1:(\d+)", line)[1])
-            from pymavlink import mavutil
+def test_pvn_serve_mavlink_announces_itself_is_heard_and_ends_with_ctrl_c(monkeypatch):
+    from pymavlink import mavutil
 
-            link = mavutil.mavlink_connection(f"udpout:127.0.0.1:{port}")
-            link.mav.heartbeat_send(6, 8, 0, 0, 0)
-            assert link.recv_match(type="HEARTBEAT", blocking=True, timeout=60).get_srcSystem() == 1
-            link.close()
-        finally:
-            server.send_signal(signal.SIGINT)
-        assert server.wait(60) in (0, 130)
+    reading, writing = os.pipe()
+    heard = []
+
+    def listen_and_interrupt():
+        with open(reading) as printed:
+            try:
+                port = int(re.search(r"MAVLink on 127.0.0.1:(\d+)", printed.readline())[1])
+                link = mavutil.mavlink_connection(f"udpout:127.0.0.1:{port}")
+                link.mav.heartbeat_send(6, 8, 0, 0, 0)
+                heard.append(link.recv_match(type="HEARTBEAT", blocking=True, timeout=60))
+                link.close()
+            finally:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    listener = threading.Thread(target=listen_and_interrupt)
+    with open(writing, "w") as screen:
+        monkeypatch.setattr(sys, "stdout", screen)
+        listener.start()
+        main("serve mavlink --field 3 --port 0 --camera-port 0 --quality fast".split())
+    listener.join()
+    assert heard[0].get_srcSystem() == 1
