@@ -69,8 +69,9 @@ def wait_until(condition):
 
 
 @pytest.mark.long
-def test_it_arms_takes_off_flies_stops_and_holds(fly_drone, layout):
-    with fly_drone(speed=3.0, start=(15.0, 20.0, 0.3)) as served:
+@pytest.mark.parametrize("firmware", ["px4", "ardupilot"])
+def test_it_arms_takes_off_flies_stops_and_holds(firmware, fly_drone, layout):
+    with fly_drone(speed=3.0, start=(15.0, 20.0, 0.3), firmware=firmware) as served:
         with MavlinkField(served.address, served.camera_url, layout=layout, options=ARMED) as field:
             start = field.take_off()
             assert start == pytest.approx((15.0, 20.0, 0.3), abs=0.3)
