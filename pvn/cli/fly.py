@@ -73,7 +73,7 @@ class Fly:
     stepped: bool = False
     """Pause the other simulator while the agent computes, so that slow computers fly the same flight."""
     arm: bool = False
-    """Arm the drone of mavlink://... and fly it. Without, nothing is sent to it: a dry run shows what would be."""
+    """Arm the drone of mavlink://... and fly it. Without, a dry run shows what it would be sent."""
     altitude: float | None = None
     """Height above the ground at which the drone of mavlink://... is held, metres; 5 by default."""
 

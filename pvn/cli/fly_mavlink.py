@@ -93,7 +93,7 @@ def _announce(limits: Limits, altitude: float, can_arm: bool) -> None:
     if can_arm:
         print("armed flight: the pilot's mode switch ends it at any time, and so does Ctrl-C", flush=True)
     else:
-        print("dry run: nothing is sent to the drone; --arm flies", flush=True)
+        print("dry run: the drone gets no command and no set-point; --arm flies", flush=True)
     print(
         f"limits: {limits.fence:g} m around the start, {limits.floor:g} to {limits.ceiling:g} m high (held at "
         f"{altitude:g} m), {limits.speed:g} m/s, lands at {limits.battery:.0%} of the battery",

@@ -56,7 +56,7 @@ class MavlinkOptions:
     """How to fly a drone with an autopilot."""
 
     can_arm: bool = False
-    """Whether anything is sent at all. Otherwise this is a dry run: the agent sees and decides, the drone stays."""
+    """Whether the drone gets commands and set-points; otherwise the agent decides and the drone stays, a dry run."""
     limits: Limits = Limits()
     calibration: Calibration | None = None
     """Of the camera; None: it has the agent's view across, and its tilt."""
@@ -207,7 +207,7 @@ class MavlinkField:
         """Raise if the flight has ended."""
         ending = self._ending
         if ending is not None:
-            done = ending.response.value if self._is_engaged.is_set() else "nothing was sent to the drone"
+            done = ending.response.value if self._is_engaged.is_set() else "the drone got no command"
             raise FlightAborted(f"{ending.reason}; {done}; the flight ended after {len(self._actions)} steps")
 
     def _wait(self, what: str, seconds: float, is_done: Callable[[Telemetry], bool]) -> Telemetry:

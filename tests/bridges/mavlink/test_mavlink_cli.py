@@ -83,7 +83,9 @@ def test_a_dry_run_and_then_a_flight_from_the_command_line(fly_drone, tmp_path, 
         url = f"mavlink://{address}?camera={served.camera_url}"
         main(["fly", "go to the tree", "--agent", "pvn", "--simulator", url, "--out", str(tmp_path)])
         said = " ".join(capsys.readouterr().out.split())
-        assert "dry run: nothing is sent to the drone; --arm flies" in said and "what would be sent" in said
+        assert (
+            "dry run: the drone gets no command and no set-point; --arm flies" in said and "what would be sent" in said
+        )
         assert served.drone.vehicle.is_landed and served.drone.autopilot.offered is None
         log = json.loads((tmp_path / "flight_mavlink.json").read_text())
         assert log["is_dry_run"] and log["setpoints"] and len(log["poses"]) == len(log["actions"]) + 1
