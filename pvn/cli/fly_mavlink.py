@@ -148,6 +148,10 @@ def fly_over_mavlink(
             _warm_up(pilot, config, Task(field.layouts[0], (0.0, 0.0, 0.0), words))
             task = Task(field.layouts[0], field.take_off(), words)
             log = fly(field, [task], pilot.policy_for(), horizon=HORIZON if can_arm else DRY_RUN_STEPS)
+        except KeyboardInterrupt:
+            why = "Ctrl-C"
+            print("Ctrl-C: set-points end, and the drone is left holding" if can_arm else "Ctrl-C", flush=True)
+            raise
         except BaseException as error:
             why = str(error) or type(error).__name__
             raise
