@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 
 from pvn.cli.file_names import slug, unused_stems
 from pvn.cli.fly_airsim import fly_over_airsim
+from pvn.cli.fly_mavlink import fly_over_mavlink
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, print_json
 from pvn.cli.tasks import (
     ChosenTask,
@@ -70,9 +71,14 @@ class Fly:
     json: bool = False
     """Print a JSON list with one object per flight instead of a table."""
     simulator: str | None = None
-    """Fly your instruction in another simulator: airsim://HOST:PORT, an AirSim server (docs/airsim.md)."""
+    """Fly your instruction elsewhere: airsim://HOST:PORT, an AirSim server (docs/airsim.md); or an autopilot and a
+    camera, mavlink://udpin:0.0.0.0:14540?camera=URL (docs/mavlink.md)."""
     stepped: bool = False
     """Pause the other simulator while the agent computes, so that slow computers fly the same flight."""
+    arm: bool = False
+    """Arm the drone of mavlink://... and fly it. Without, a dry run shows what it would be sent."""
+    altitude: float | None = None
+    """Height above the ground at which the drone of mavlink://... is held, metres; 5 by default."""
 
     def run(self) -> None:
         """Fly, draw or record, and print how each flight ended."""
@@ -89,6 +95,11 @@ class Fly:
         with redirect_stdout(sys.stderr if self.json else sys.stdout):
             for instruction in self.instructions:
                 check_instruction(instruction, pilot)
+        if self.simulator is not None and self.simulator.startswith("mavlink:"):
+            fly_over_mavlink(
+                self.simulator, self.instructions, pilot, self.out, can_arm=self.arm, altitude=self.altitude
+            )
+            return
         if self.simulator is not None:
             fly_over_airsim(self.simulator, self.instructions, pilot, self.out, is_stepped=self.stepped)
             return
@@ -117,6 +128,7 @@ class Fly:
         check_quoted(self.instructions)
         if self.simulator is None and self.stepped:
             raise ValueError("stepped: got no other simulator to pause, expected --simulator airsim://HOST:PORT")
+        self._check_autopilot()
         for option in fields(self) if self.simulator is not None else ():
             value = getattr(self, option.name)
             if option.name in _OWN_WORLD and value != option.default:
@@ -144,6 +156,15 @@ class Fly:
             raise ValueError(f"out: got the file {self.out} with {because}, expected a folder")
         if self.out.exists() and not self.out.is_dir() and not self._is_file:
             raise ValueError(f"out: got {self.out}, which is a file, expected a folder")
+
+    def _check_autopilot(self) -> None:
+        """Refuse options that an autopilot does not have, or that only an autopilot has."""
+        is_autopilot = self.simulator is not None and self.simulator.startswith("mavlink:")
+        if self.stepped and is_autopilot:
+            raise ValueError("stepped: got an autopilot, which cannot be paused; leave out --stepped")
+        if not is_autopilot and (self.arm or self.altitude is not None):
+            name = "arm" if self.arm else "altitude"
+            raise ValueError(f"{name}: got no autopilot, expected --simulator mavlink://...; leave out --{name}")
 
     def _choose(self) -> list[ChosenTask]:
         """What to fly."""

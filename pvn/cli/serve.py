@@ -1,63 +1,96 @@
-"""`pvn serve airsim`: our simulator as an AirSim server."""
+"""`pvn serve`: our simulator as an AirSim server, or as a MAVLink autopilot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
 from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.cli.options import FieldName, needing
+from pvn.cli.serve_mavlink import serve_mavlink
 from pvn.cli.tasks import read_field
+
+if TYPE_CHECKING:
+    from pvn.bridges.airsim.host import HostConfig
+    from pvn.bridges.airsim.images import CameraRenderer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serve:
-    """Run AirSim scripts in our simulator, in a field of your choice, until interrupted."""
+    """Run AirSim or MAVLink scripts in our simulator, in a field of your choice, until interrupted."""
 
-    what: Positional[Literal["airsim"]]
-    """The API that your scripts use."""
+    what: Positional[Literal["airsim", "mavlink"]]
+    """What your scripts speak: AirSim's API, or MAVLink to an autopilot (MAVSDK, pymavlink, ground stations)."""
     field: FieldName = 0
     """Where they fly: the number of a random field, or a LANI environment file (random_config_N.json)."""
     host: str = "127.0.0.1"
     """Address to listen on; by default only this machine can connect. Anyone who can reach it can fly."""
-    port: int = DEFAULT_PORT
-    """Port to listen on; 0 picks a free one."""
+    port: int | None = None
+    """Port to listen on; 0 picks a free one. By default 41451 for AirSim, 14580 for MAVLink."""
     speed: float = 1.0
-    """Simulated seconds per second; inf: as fast as clients ask, and the clock stands still while none is waiting."""
+    """Simulated seconds per second; AirSim, inf: as fast as clients ask, and the clock stands still while none is
+    waiting."""
     quality: Literal["fast", "full"] = "full"
     """How images are rendered: full has smooth edges and shadows; fast is four times faster."""
     width: int = 128
     """Width of an image, pixels."""
     height: int = 72
     """Height of an image, pixels."""
-    vehicle: str = "SimpleFlight"
-    """The vehicle's name; scripts may leave it out."""
+    vehicle: str | None = None
+    """AirSim: the vehicle's name; scripts may leave it out. By default SimpleFlight."""
+    start: tuple[float, float, float] | None = None
+    """MAVLink: where the drone stands, x, y (metres) and yaw (radians); by default in the middle, facing north."""
+    autopilot: Literal["px4", "ardupilot"] | None = None
+    """MAVLink: whose modes the autopilot has, PX4's by default; ArduPilot takes off and is guided in GUIDED."""
+    camera_port: int | None = None
+    """MAVLink: port of the camera's stream; 0 picks a free one. By default 8088."""
 
     def run(self) -> None:
         """Serve, and log what goes wrong with clients."""
-        import asyncio
         import logging
+
+        self._check()
+        from pvn.bridges.airsim.host import HostConfig
+        from pvn.bridges.airsim.images import CameraRenderer
+        from pvn.geometry import Camera
+
+        logging.basicConfig(format="%(message)s", level=logging.INFO)
+        camera = Camera(width=self.width, height=self.height)
+        config = HostConfig(camera=camera, speed=self.speed, vehicle_name=self.vehicle or "SimpleFlight")
+        renderer = CameraRenderer(read_field(self.field), is_full=self.quality == "full")
+        if self.what == "airsim":
+            self._serve_airsim(renderer, config)
+        else:
+            serve_mavlink(
+                renderer, config, self.host, self.port, camera_port=self.camera_port,
+                firmware=self.autopilot or "px4", start=self.start,
+            )  # fmt: skip
+
+    def _check(self) -> None:
+        """Refuse options that would be ignored."""
+        theirs = {"airsim": ("start", "autopilot", "camera_port"), "mavlink": ("vehicle",)}[self.what]
+        for name in theirs:
+            if getattr(self, name) is not None:
+                option = name.replace("_", "-")
+                raise ValueError(f"{name}: got {getattr(self, name)!r} with {self.what}; leave out --{option}")
+
+    def _serve_airsim(self, renderer: CameraRenderer, config: HostConfig) -> None:
+        import asyncio
         from contextlib import suppress
 
         with needing("airsim"):
             from pvn.bridges.airsim.server import serve
-        from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
-        from pvn.bridges.airsim.images import CameraRenderer
+        from pvn.bridges.airsim.host import Host, compile_kernels
         from pvn.cli.progress import working
-        from pvn.geometry import Camera
-
-        logging.basicConfig(format="%(message)s", level=logging.INFO)
-        layout = read_field(self.field)
-        camera = Camera(width=self.width, height=self.height)
-        config = HostConfig(camera=camera, speed=self.speed, vehicle_name=self.vehicle)
-        renderer = CameraRenderer(layout, is_full=self.quality == "full")
 
         def announce(port: int) -> None:
-            print(f"AirSim on {self.host}:{port}, {len(layout.landmarks)} landmarks; stop with Ctrl-C", flush=True)
+            num_landmarks = len(renderer.layout.landmarks)
+            print(f"AirSim on {self.host}:{port}, {num_landmarks} landmarks; stop with Ctrl-C", flush=True)
 
+        port = DEFAULT_PORT if self.port is None else self.port
         with suppress(KeyboardInterrupt):  # which is how it ends
             with working("compiling, the first time only"):
-                compile_kernels(renderer, camera)
-            asyncio.run(serve(Host(renderer, config), self.host, self.port, announce))
+                compile_kernels(renderer, config.camera)
+            asyncio.run(serve(Host(renderer, config), self.host, port, announce))

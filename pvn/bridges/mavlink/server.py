@@ -1,0 +1,269 @@
+"""Our simulator as an autopilot on UDP: clients, what each is sent and how often, and the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import math
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pymavlink.dialects.v20 import common as mavlink
+
+from pvn.bridges.airsim.frames import Vector, rotation_from_yaw, swap_rotation, to_ned
+from pvn.bridges.airsim.host import Host, HostConfig
+from pvn.bridges.airsim.images import CameraRenderer
+from pvn.bridges.airsim.motions import LANDED_HEIGHT_M, Setpoint, VehicleState
+from pvn.bridges.mavlink.autopilot import UNSUPPORTED, Autopilot, receive, setpoint
+from pvn.bridges.mavlink.modes import Firmware
+from pvn.bridges.mavlink.progress import advance
+from pvn.bridges.mavlink.telemetry import BUILDERS, RATES_HZ, heartbeat
+from pvn.simulator.quadcopter import LOWEST
+
+log = logging.getLogger(__name__)
+
+SYSTEM_ID, COMPONENT_ID = 1, 1
+MAX_CLIENTS = 16
+MAX_DATAGRAM = 2048
+"""Bytes; a MAVLink message has at most 280, and clients put few into a datagram."""
+RECEIVE_BUFFER_BYTES = 1 << 20
+MAX_RATE_HZ = 100.0
+SILENCE_S = 10.0
+"""A client that is silent for this long, in seconds of wall-clock time, is sent nothing but heartbeats or forgotten."""
+HEARTBEAT_S = 1.0
+LIFT_M = 0.05
+"""On the ground, a set-point this far above it makes the drone take off."""
+
+Address = tuple[Any, ...]
+
+
+class SimulatedDrone(Host):
+    """The vehicle and its autopilot, on one clock; everything that happens in it happens in one event loop."""
+
+    def __init__(
+        self,
+        renderer: CameraRenderer,
+        config: HostConfig = HostConfig(),
+        *,
+        start: tuple[float, float, float] | None = None,
+        firmware: Firmware = "px4",
+    ) -> None:
+        """start: x, y (metres) and yaw (radians) on the ground, field frame; by default the middle, facing north."""
+        if not math.isfinite(config.speed):
+            raise ValueError(f"speed: got {config.speed}, expected a finite number: MAVLink clients have clocks")
+        super().__init__(renderer, config)
+        if start is not None:
+            place: Vector = (start[0], start[1], LOWEST)
+            self.vehicle.teleport(to_ned(place), swap_rotation(rotation_from_yaw(start[2])))
+        self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.position)
+        self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
+        """Called after each tick with what the autopilot tells everyone."""
+
+    def _motion(self, vehicle: VehicleState) -> tuple[Setpoint, bool | None]:
+        """The autopilot's set-points as a motion, which ends on the ground."""
+        wanted = setpoint(self.autopilot, vehicle) or Setpoint(altitude=vehicle.position[2])
+        has_landed = wanted.altitude < LOWEST and vehicle.position[2] < LOWEST + LANDED_HEIGHT_M
+        return wanted, True if has_landed else None
+
+    def tick(self) -> None:
+        """Advance vehicle and autopilot by one tick."""
+        if self.vehicle.is_landed:
+            wanted = setpoint(self.autopilot, self.vehicle.state)
+            if wanted is not None and wanted.altitude > LOWEST + LIFT_M:
+                self.vehicle.start_motion(self._motion)
+        self.vehicle.tick()
+        self.autopilot, told = advance(self.autopilot, self.vehicle.is_landed, self.vehicle.state)
+        self.on_tick(told)
+
+
+@dataclass
+class Link:
+    """One client, and the state of its conversation."""
+
+    address: Address
+    is_permanent: bool
+    """Whether it is sent heartbeats although it has said nothing yet."""
+    heard_at: float = -math.inf
+    """Wall-clock time, seconds."""
+    packer: Any = field(default_factory=lambda: mavlink.MAVLink(None, SYSTEM_ID, COMPONENT_ID))
+    intervals: dict[int, float] = field(default_factory=lambda: {number: 1 / hz for number, hz in RATES_HZ.items()})
+    """Simulated seconds between two messages of a kind."""
+    due_at: dict[int, float] = field(default_factory=dict)
+
+    def pack(self, message: Any) -> bytes:
+        """The message as this client gets it, with the next number in its sequence."""
+        packed: bytes = message.pack(self.packer)
+        self.packer.seq = (self.packer.seq + 1) % 256
+        return packed
+
+    def due(self, time_s: float) -> list[int]:
+        """Numbers of the messages that are to be sent now."""
+        numbers = [number for number in self.intervals if self.due_at.get(number, 0.0) <= time_s]
+        for number in numbers:
+            previous, interval = self.due_at.get(number, 0.0), self.intervals[number]
+            self.due_at[number] = previous + interval if previous + interval > time_s else time_s + interval
+        return numbers
+
+    def set_interval(self, number: int, interval_us: float) -> bool:
+        """Send a message every so many microseconds; 0: as usual, -1: not at all. Returns whether that is possible."""
+        if number not in BUILDERS or not math.isfinite(interval_us):
+            return False
+        if interval_us < 0:
+            self.intervals.pop(number, None)
+        elif interval_us == 0:
+            self.intervals[number] = 1 / RATES_HZ.get(number, 1.0)
+        else:
+            self.intervals[number] = max(interval_us / 1e6, 1 / MAX_RATE_HZ)
+        return True
+
+
+def parse_datagram(data: bytes) -> list[Any]:
+    """The valid messages for our system in a datagram, which is read by itself: garbage in one spoils no other."""
+    if len(data) > MAX_DATAGRAM:
+        return []
+    parser = mavlink.MAVLink(None)
+    parser.robust_parsing = True
+    messages = parser.parse_buffer(data) or []
+    return [
+        message
+        for message in messages
+        if message.get_type() != "BAD_DATA"
+        and not message.get_type().startswith("UNKNOWN")
+        and getattr(message, "target_system", SYSTEM_ID) in (0, SYSTEM_ID)
+        and getattr(message, "target_component", COMPONENT_ID) in (0, COMPONENT_ID)
+    ]
+
+
+class Server(asyncio.DatagramProtocol):
+    """Answers MAVLink clients, and sends them telemetry."""
+
+    def __init__(self, drone: SimulatedDrone, listeners: Sequence[Address]) -> None:
+        """listeners: addresses at which scripts and ground stations wait for an autopilot to speak first."""
+        self.drone = drone
+        self.links: dict[Address, Link] = {address: Link(address, True) for address in listeners}
+        self._transport: asyncio.DatagramTransport | None = None
+        self._heartbeat_at = -math.inf
+        drone.on_tick = self._after_tick
+
+    def connection_made(self, transport: Any) -> None:
+        """Remember how to send, and let the system keep a second of packets while we are busy."""
+        wire = transport.get_extra_info("socket")
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self._transport = transport
+
+    def error_received(self, error: Exception) -> None:
+        """Nobody listens at one of the addresses; that is no fault of anyone else's."""
+
+    def _send(self, link: Link, message: Any) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(link.pack(message), link.address)
+
+    def _wall_clock(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _link_for(self, address: Address) -> Link | None:
+        """The link of a client; a new one if there is room."""
+        if address not in self.links:
+            if len(self.links) >= MAX_CLIENTS:
+                return None
+            self.links[address] = Link(address, False)
+        return self.links[address]
+
+    def datagram_received(self, data: bytes, address: Address) -> None:
+        """Answer a client, whatever it sent."""
+        try:
+            messages = parse_datagram(data)
+            link = self._link_for(address) if messages else None
+            if link is not None:
+                link.heard_at = self._wall_clock()
+                for message in messages:
+                    self._answer(link, message)
+        except Exception:  # what one client sends must not end the flight of another
+            log.exception("%s: a datagram of %d bytes was ignored", address, len(data))
+
+    def _answer(self, link: Link, message: Any) -> None:
+        match message.get_type():
+            case "PING" if message.target_system == 0:
+                sender = message.get_srcSystem(), message.get_srcComponent()
+                self._send(link, mavlink.MAVLink_ping_message(message.time_usec, message.seq, *sender))
+            case "TIMESYNC" if message.tc1 == 0:
+                self._send(link, mavlink.MAVLink_timesync_message(self.drone.vehicle.time_ns, message.ts1))
+            case "COMMAND_LONG" if self._answer_request(link, message):
+                pass
+            case _:
+                before = self.drone.autopilot.mode, self.drone.autopilot.is_armed
+                self.drone.autopilot, replies = receive(self.drone.autopilot, message, self.drone.vehicle.state)
+                for reply in replies:
+                    self._send(link, reply)
+                if (self.drone.autopilot.mode, self.drone.autopilot.is_armed) != before:
+                    self._send_heartbeats()
+
+    def _answer_request(self, link: Link, message: Any) -> bool:
+        """Answer a command that is about messages; returns whether it is one."""
+        wanted = message.param1 if math.isfinite(message.param1) else -1
+        match message.command:
+            case mavlink.MAV_CMD_SET_MESSAGE_INTERVAL:
+                is_done, numbers = link.set_interval(int(wanted), message.param2), []
+            case mavlink.MAV_CMD_REQUEST_MESSAGE:
+                is_done, numbers = wanted in BUILDERS, [int(wanted)]
+            case mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
+                is_done, numbers = True, [mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION]
+            case mavlink.MAV_CMD_GET_HOME_POSITION:
+                is_done, numbers = True, [mavlink.MAVLINK_MSG_ID_HOME_POSITION]
+            case _:
+                return False
+        sender = message.get_srcSystem(), message.get_srcComponent()
+        result = 0 if is_done else UNSUPPORTED
+        self._send(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, *sender))
+        for number in numbers if is_done else ():
+            self._send(link, BUILDERS[number](self.drone.autopilot, self.drone.vehicle))
+        return True
+
+    def _send_heartbeats(self) -> None:
+        self._heartbeat_at = self._wall_clock()
+        message = heartbeat(self.drone.autopilot, self.drone.vehicle)
+        for link in self.links.values():
+            self._send(link, message)
+
+    def _after_tick(self, told: Sequence[Any]) -> None:
+        """Send what is due: heartbeats by the wall clock, by which clients wait for them, the rest by ours."""
+        now = self._wall_clock()
+        if told or now - self._heartbeat_at >= HEARTBEAT_S:
+            silent = [link for link in self.links.values() if now - link.heard_at > SILENCE_S]
+            for link in silent:
+                if not link.is_permanent:
+                    del self.links[link.address]
+            self._send_heartbeats()
+        made: dict[int, Any] = {}
+        for link in self.links.values():
+            if now - link.heard_at > SILENCE_S:
+                continue
+            for message in told:
+                self._send(link, message)
+            for number in link.due(self.drone.vehicle.time_s):
+                if number not in made:
+                    made[number] = BUILDERS[number](self.drone.autopilot, self.drone.vehicle)
+                self._send(link, made[number])
+
+
+def _cannot_listen(address: str, port: int, error: OSError) -> ValueError:
+    advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all of its addresses"
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        advice = "; is another autopilot running? Choose another --port"
+    return ValueError(f"cannot listen on {address}:{port} ({error.strerror or error}){advice}")
+
+
+async def listen(
+    drone: SimulatedDrone, address: str, port: int, listeners: Sequence[Address]
+) -> tuple[asyncio.DatagramTransport, Server]:
+    """Start to answer clients; port 0 picks a free one. Time passes once `drone.run_clock()` runs."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 picks a free one")
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.create_datagram_endpoint(lambda: Server(drone, listeners), local_addr=(address, port))
+    except OSError as error:
+        raise _cannot_listen(address, port, error) from None
