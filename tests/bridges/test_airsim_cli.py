@@ -63,7 +63,7 @@ def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_pause
     with serve() as served:
         with pytest.raises(ZeroDivisionError):
             fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=True)
-        assert recorded_calls[-1] == "hover" and not served.host.vehicle.is_paused
+        assert recorded_calls[-1] == "hover" and not served.host.is_paused
     assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
 
 
