@@ -12,7 +12,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pvn.bridges.airsim import DEFAULT_PORT
+from pvn.bridges.airsim.client import disconnect, import_client
 from pvn.bridges.airsim.frames import (
     NED_ORIGIN_WORLD,
     Vector,
@@ -79,22 +80,6 @@ class AirSimOptions:
     """Whether the camera is turned to the tilt of the agent's camera (simSetCameraPose)."""
 
 
-def _import_client() -> Any:
-    for name in ("cosysairsim", "airsim"):
-        with suppress(ModuleNotFoundError):
-            return importlib.import_module(name)
-    raise ValueError('AirSim: no client is installed, expected cosysairsim; run: pip install "pvn-drone[airsim]"')
-
-
-def _disconnect(client: Any) -> None:
-    """Close a client's connection for good."""
-    session = client.client
-    if session._transport is not None:
-        session._transport._reconnect_limit = 0  # or it would reconnect as soon as the connection is closed
-    session.close()
-    session._loop.dettach_periodic_callback()  # which checks for time-outs and would keep the client alive forever
-
-
 def _decode_image(response: dict[str, Any]) -> np.ndarray:
     """The pixels (H, W, 3), red green blue, of an image response; AirSim sends blue green red, sometimes with alpha."""
     width, height = int(response["width"]), int(response["height"])
@@ -128,7 +113,7 @@ class AirSimField:
         options: AirSimOptions = AirSimOptions(),
     ) -> None:
         """Connect. layout: that of the field, if it is known, for tasks that were made in it."""
-        self._airsim = _import_client()
+        self._airsim = import_client()
         errors = importlib.import_module("msgpackrpc.error")
         self._rpc_error, self._timeout_error = errors.RPCError, errors.TimeoutError
         self.address, self.port, self.config, self.options = address, port, config, options
@@ -138,6 +123,8 @@ class AirSimField:
         self._poses: list[Tensor] = []
         self._velocities: list[Tensor] = []
         self._actions: list[Tensor] = []
+        self.clock_ratio = 1.0
+        """Simulated seconds per second, as seen while taking off."""
         self._motion: Any = None
         """Future of the last motion sent; its answer may still be pending."""
         self._client = self._connect(options.timeout_s)
@@ -161,7 +148,7 @@ class AirSimField:
 
     def close(self) -> None:
         """Disconnect; the drone carries on with its last motion."""
-        _disconnect(self._client)
+        disconnect(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +183,7 @@ class AirSimField:
         except (self._rpc_error, OSError):
             return False
         finally:
-            _disconnect(client)
+            disconnect(client)
         return True
 
     def _check_motion(self) -> None:
@@ -256,7 +243,8 @@ class AirSimField:
         vehicle, altitude = self.options.vehicle, self.config.altitude
         with self._hovering_on_failure():
             self._client.simPause(False)
-            state = self._state()
+            state, wall_start = self._state(), time.monotonic()
+            begin = state.timestamp
             if state.landed_state == LANDED:
                 resting_z = state.kinematics_estimated.position.z_val
                 x, y, z = NED_ORIGIN_WORLD
@@ -270,6 +258,7 @@ class AirSimField:
             start = self._state().timestamp
             self._send_setpoint(0.0, 0.0)  # unlike AirSim's own hovering, this holds the configured altitude
             self._wait_until(lambda now: now.timestamp - start >= SETTLE_S * 1e9, SETTLE_S, "hover")
+            self.clock_ratio = (self._state().timestamp - begin) / 1e9 / (time.monotonic() - wall_start)
             pose = self._observe().pose_world[0].tolist()
         return pose[0], pose[1], pose[5]
 
