@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
     from pvn.rollout.flight import FlightLog
 
-MAX_CLOCK_RATIO = 8.0
-"""Simulated seconds per second beyond which agents cannot keep up; a step is half a simulated second."""
-
 
 def _address(url: str) -> tuple[str, int, str, str]:
     """Host, port, vehicle and camera of airsim://HOST:PORT/VEHICLE?camera=NAME; all but the host are optional."""
@@ -72,10 +69,11 @@ def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Pa
     with AirSimField(host, port, config=pilot.config, options=options) as field:
         try:
             task = Task(field.layouts[0], field.take_off(), words)
-            if not is_stepped and field.clock_ratio > MAX_CLOCK_RATIO:
+            if field.has_idle_clock:
                 print(
-                    f"note: the simulator's clock runs {field.clock_ratio:.0f} times as fast as real time, so the "
-                    "drone flies far between two looks of the agent; fly with --stepped, or serve with --speed 1"
+                    "note: the simulator's clock runs only while a motion is flown, and then as fast as it can (pvn "
+                    "serve airsim --speed inf); many simulated seconds pass between two looks of the agent. Fly with "
+                    "--stepped, or serve with --speed 1"
                 )
             log = fly(field, [task], pilot.policy_for())
         finally:

@@ -67,6 +67,27 @@ def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_pause
     assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
 
 
+class Stop:
+    """A policy that stops at once."""
+
+    def begin(self, tasks, device):
+        return 0
+
+    def act(self, observation, memory):
+        return torch.tensor([[0.0, 0.0, 1.0]]), memory
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("speed", "is_stepped", "is_noted"), [(math.inf, False, True), (math.inf, True, False), (4.0, False, False)]
+)
+def test_a_clock_that_runs_away_is_noted(serve, tmp_path, capsys, speed, is_stepped, is_noted):
+    pilot = Pilot("stop", Stop(), None, SimulatorConfig(), "stop")
+    with serve(speed=speed) as served:
+        fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=is_stepped)
+    assert ("Fly with --stepped, or serve with --speed 1" in capsys.readouterr().out) == is_noted
+
+
 @pytest.mark.long
 def test_another_agent_flies_over_airsim_under_its_own_name_with_its_own_camera(serve, tmp_path, monkeypatch, capsys):
     camera, cameras = Camera(horizontal_view=math.radians(80)), []

@@ -54,6 +54,7 @@ HOVER_TIMEOUT_S = 2
 TILT_TOLERANCE = math.radians(2.0)
 START_TOLERANCE_M = 1.0
 ALTITUDE_TOLERANCE_M, SETTLE_S = 0.2, 1.0
+IDLE_CLOCK_S = 1.0
 LANDED = 0
 
 
@@ -123,8 +124,8 @@ class AirSimField:
         self._poses: list[Tensor] = []
         self._velocities: list[Tensor] = []
         self._actions: list[Tensor] = []
-        self.clock_ratio = 1.0
-        """Simulated seconds per second, as seen while taking off."""
+        self.has_idle_clock = False
+        """Whether the simulator's clock was found to stand still while nobody waits for a motion."""
         self._motion: Any = None
         """Future of the last motion sent; its answer may still be pending."""
         self._client = self._connect(options.timeout_s)
@@ -238,13 +239,22 @@ class AirSimField:
                 last, last_change = state.timestamp, time.monotonic()
         return state
 
+    def _stands_still(self, state: Any) -> bool:
+        """Whether simulated time does not pass on its own; then it runs as fast as it can while it passes."""
+        end = time.monotonic() + IDLE_CLOCK_S
+        while time.monotonic() < end:
+            if self._state().timestamp > state.timestamp:
+                return False
+            time.sleep(POLL_INTERVAL_S)
+        return True
+
     def take_off(self) -> tuple[float, float, float]:
         """Climb to the altitude to be held; returns x, y (metres) and yaw (radians) of the drone there, field frame."""
         vehicle, altitude = self.options.vehicle, self.config.altitude
         with self._hovering_on_failure():
             self._client.simPause(False)
-            state, wall_start = self._state(), time.monotonic()
-            begin = state.timestamp
+            state = self._state()
+            self.has_idle_clock = not self.options.is_stepped and self._stands_still(state)
             if state.landed_state == LANDED:
                 resting_z = state.kinematics_estimated.position.z_val
                 x, y, z = NED_ORIGIN_WORLD
@@ -258,7 +268,6 @@ class AirSimField:
             start = self._state().timestamp
             self._send_setpoint(0.0, 0.0)  # unlike AirSim's own hovering, this holds the configured altitude
             self._wait_until(lambda now: now.timestamp - start >= SETTLE_S * 1e9, SETTLE_S, "hover")
-            self.clock_ratio = (self._state().timestamp - begin) / 1e9 / (time.monotonic() - wall_start)
             pose = self._observe().pose_world[0].tolist()
         return pose[0], pose[1], pose[5]
 
