@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from pvn.bridges.airsim import DEFAULT_PORT
@@ -18,6 +19,10 @@ from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encod
 log = logging.getLogger(__name__)
 
 
+def _close_coroutine(coroutine: Coroutine[Any, Any, Any], _: asyncio.Task[None]) -> None:
+    coroutine.close()
+
+
 class _Connection:
     """One client. Its calls start in the order they arrive; those that take time are answered when they finish."""
 
@@ -25,7 +30,8 @@ class _Connection:
         self._host, self._writer = host, writer
         self._call_slots = asyncio.Semaphore(limits.max_pending_calls)
         self._pending: set[asyncio.Task[None]] = set()
-        self._is_writing, self._unread_timeout_s = asyncio.Lock(), limits.unread_timeout_s
+        self._is_writing, self._is_rendering = asyncio.Lock(), asyncio.Lock()
+        self._unread_timeout_s = limits.unread_timeout_s
 
     async def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
         """Send an answer once the client has read the ones before, of which only one is kept in a buffer."""
@@ -49,15 +55,18 @@ class _Connection:
         return text
 
     async def _answer_later(self, request: RpcRequest, awaitable: Awaitable[Any]) -> None:
-        try:
-            error, result = None, await awaitable
-        except ValueError as refusal:
-            error, result = self._refuse(request, refusal), None
-        except Exception as failure:  # a failure in one call is reported to its caller and must not stop the server
-            log.exception("%s failed", request.method)
-            error, result = f"{request.method}: {failure}", None
-        with suppress(OSError):  # the client has gone
-            await self._answer(request, error, result)
+        # A client's images are made one after another, each once the last was read: it cannot fill our memory.
+        async with self._is_rendering if inspect.iscoroutine(awaitable) else nullcontext():
+            error, result = None, None
+            try:
+                result = await awaitable
+            except ValueError as refusal:
+                error = self._refuse(request, refusal)
+            except Exception as failure:  # a failure in one call is reported to its caller and must not stop the server
+                log.exception("%s failed", request.method)
+                error = f"{request.method}: {failure}"
+            with suppress(OSError):  # the client has gone
+                await self._answer(request, error, result)
         self._call_slots.release()
 
     async def handle(self, request: RpcRequest) -> None:
@@ -75,6 +84,8 @@ class _Connection:
                 task = asyncio.ensure_future(self._answer_later(request, result))
                 self._pending.add(task)
                 task.add_done_callback(self._pending.discard)
+                if inspect.iscoroutine(result):  # of which a cancelled task may not have run a single line
+                    task.add_done_callback(functools.partial(_close_coroutine, result))
             else:
                 await self._answer(request, None, result)  # a client that does not read is not read from either
 
