@@ -16,15 +16,19 @@ from pvn.world.layout import Landmark, Layout
 
 GROUND, SKY = "Ground", "SkySphere"
 """Names of what is no landmark; fences and lakes belong to the ground."""
-MATCH_TIMEOUT_S = 1.0
+MATCH_LIMIT_S, MATCH_TIMEOUT_S = 1.0, 10.0
+"""How long a pattern may be matched, seconds: of computing, and of waiting, as the machine may be busy."""
 MAX_OBJECT_ID = (1 << 24) - 1
 _STAND_INS = {"cube": "SteelCube", "box": "Box", "cone": "TrafficCone", "cylinder": "Barrel", "sphere": "Rock"}
 """Landmark classes for the basic shapes of Unreal, by a part of their names."""
 
-# Run by another process, which can be ended: Python cannot interrupt a regular expression.
+# Run by another process, which can be ended: Python cannot interrupt a regular expression. Where there is a timer for it,
+# the process ends itself.
 _MATCHER = """
-import json, re, sys
-pattern, names = json.load(sys.stdin)
+import json, re, signal, sys
+pattern, names, limit = json.load(sys.stdin)
+if hasattr(signal, "setitimer"):
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
 json.dump([name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)], sys.stdout)
 """
 
@@ -32,7 +36,7 @@ json.dump([name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)]
 async def match_names(pattern: str, names: Sequence[str]) -> list[str]:
     """The names that a regular expression matches, whatever the case, as in AirSim.
 
-    A pattern that takes longer than MATCH_TIMEOUT_S, as some would take years, is refused.
+    A pattern that takes too long, as some would take years, is refused.
     """
     if pattern == ".*":
         return list(names)
@@ -47,15 +51,15 @@ async def match_names(pattern: str, names: Sequence[str]) -> list[str]:
     )
     try:
         async with asyncio.timeout(MATCH_TIMEOUT_S):
-            output, _ = await process.communicate(json.dumps([pattern, list(names)]).encode())
+            output, _ = await process.communicate(json.dumps([pattern, list(names), MATCH_LIMIT_S]).encode())
     except TimeoutError:
-        raise ValueError(
-            f"name_regex: got {pattern!r}, which takes more than {MATCH_TIMEOUT_S:g} s to match; simplify it"
-        ) from None
+        output = b""
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if not output:
+        raise ValueError(f"name_regex: got {pattern!r}, which takes too long to match; simplify it")
     matched: list[str] = json.loads(output)
     return matched
 

@@ -38,8 +38,9 @@ NUM_SUBSTEPS = 5
 TICK_SECONDS = NUM_SUBSTEPS * SUBSTEP_SECONDS
 """Time between two evaluations of the motion, 10 ms."""
 
-WINDY_ACCELERATION = 12.0  # m/s^2: 50 degrees of tilt
+WINDY_ACCELERATION, WINDY_CLIMB = 20.0, 10.0  # m/s^2, sideways (64 degrees of tilt) and vertically
 WIND_GAIN = 1.0  # 1/s
+MAX_WIND_CORRECTION, MAX_ALTITUDE_CORRECTION_M = 15.0, 3.0  # m/s, metres
 
 OnDone = Callable[[bool], None]
 """Called with True when a motion succeeds, and with False when it fails or is superseded."""
@@ -104,7 +105,6 @@ class Vehicle:
         self.home, self.border, self.num_ticks = home, border, num_ticks
         """Where it starts, field frame, metres; and ticks since the start, which not even a reset sets back."""
         self._home_yaw, self._is_armed_at_first = home_yaw, is_armed_at_first
-        self._wind_correction = [0.0, 0.0]
         self._on_done: OnDone = _ignore
         self._state_tensor = torch.zeros((1, NUM_STATES), dtype=torch.float64)
         self._setpoint_tensor = torch.zeros((1, NUM_SETPOINTS), dtype=torch.float64)
@@ -120,6 +120,7 @@ class Vehicle:
         """Over the last tick, field frame, m/s^2."""
         self.turn_acceleration: Vector = (0.0, 0.0, 0.0)
         """Over the last tick, our body frame, rad/s^2."""
+        self._wind_correction = [0.0, 0.0, 0.0]
         self._put(self.home, rotation_from_yaw(self._home_yaw))
 
     def _put(self, position: Vector, rotation: Quaternion) -> None:
@@ -209,10 +210,11 @@ class Vehicle:
         Against wind the drone may lean as far as its rotors can hold it.
         """
         calm = Airframe()
-        self._wind_correction = [0.0, 0.0]
+        self._wind_correction = [0.0, 0.0, 0.0]
         self.airframe = calm._replace(
             wind_x=wind[0], wind_y=wind[1], wind_z=wind[2],
             acceleration_max=WINDY_ACCELERATION if any(wind) else calm.acceleration_max,
+            climb_max=WINDY_CLIMB if any(wind) else calm.climb_max,
         )  # fmt: skip
 
     def start_motion(self, motion: Motion, on_done: OnDone = _ignore) -> None:
@@ -239,18 +241,23 @@ class Vehicle:
     def _apply(self, setpoint: Setpoint) -> None:
         """Write the set-point as the controller wants it, with speeds along the current heading."""
         yaw = self.yaw
-        east, north = (want + extra for want, extra in zip(setpoint.velocity, self._wind_correction, strict=True))
+        east, north = (want + extra for want, extra in zip(setpoint.velocity, self._wind_correction[:2], strict=True))
         self._setpoint_row[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
         self._setpoint_row[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
         self._setpoint_row[YAW_RATE] = setpoint.yaw_rate
-        self._setpoint_row[ALTITUDE] = min(setpoint.altitude, ceiling(self.border))
+        self._setpoint_row[ALTITUDE] = min(setpoint.altitude, ceiling(self.border)) + self._wind_correction[2]
 
     def _correct_for_wind(self, setpoint: Setpoint) -> None:
-        """Integrate the velocity error: the controller has no integrator, as without wind it needs none."""
-        if self.airframe.wind_x or self.airframe.wind_y:
-            for axis in range(2):
-                error = setpoint.velocity[axis] - self.velocity[axis]
-                self._wind_correction[axis] += WIND_GAIN * TICK_SECONDS * error
+        """Integrate the errors of velocity and altitude: without wind the controller needs no integrator."""
+        if not (self.airframe.wind_x or self.airframe.wind_y or self.airframe.wind_z):
+            return
+        correction, limit = self._wind_correction, MAX_WIND_CORRECTION
+        for axis in range(2):
+            error = setpoint.velocity[axis] - self.velocity[axis]
+            correction[axis] = min(max(correction[axis] + WIND_GAIN * TICK_SECONDS * error, -limit), limit)
+        climb_error = (setpoint.altitude - self.position[2]) / motions.CLIMB_LEAD_S - self.velocity[2]
+        limit = MAX_ALTITUDE_CORRECTION_M
+        correction[2] = min(max(correction[2] + WIND_GAIN * TICK_SECONDS * climb_error, -limit), limit)
 
     def tick(self) -> None:
         """Advance the simulation by TICK_SECONDS."""
