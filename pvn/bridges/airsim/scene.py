@@ -22,8 +22,8 @@ MAX_OBJECT_ID = (1 << 24) - 1
 _STAND_INS = {"cube": "SteelCube", "box": "Box", "cone": "TrafficCone", "cylinder": "Barrel", "sphere": "Rock"}
 """Landmark classes for the basic shapes of Unreal, by a part of their names."""
 
-# Run by another process, which can be ended: Python cannot interrupt a regular expression. Where there is a timer for it,
-# the process ends itself.
+# Run by another process, which can be ended: Python cannot interrupt a regular expression. Where there is a timer, the
+# process ends itself.
 _MATCHER = """
 import json, re, signal, sys
 pattern, names, limit = json.load(sys.stdin)
