@@ -81,6 +81,7 @@ def test_without_vehicles_there_is_one_as_without_settings():
         ('{"Vehicles": {"A": {"X": "far"}}}', "got X 'far', expected a number"),
         ('{"CameraDefaults": {"CaptureSettings": [{"Width": 0}]}}', "image size: got 0 x 144"),
         ('{"CameraDefaults": {"CaptureSettings": [{"FOV_Degrees": 180}]}}', "FOV_Degrees: got 180"),
+        ('{"Vehicles": {"A": {"AutoCreate": false}}}', "Vehicles: got none that AutoCreate creates"),
         ('{"CameraDefaults": {"CaptureSettings": {}}}', "CaptureSettings that is not a list"),
     ],
 )

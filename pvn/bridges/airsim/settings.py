@@ -140,6 +140,10 @@ class Settings:
     text: str = "{}"
     """The file itself, for clients that ask."""
 
+    def __post_init__(self) -> None:
+        if not self.vehicles:
+            raise ValueError("Vehicles: got none that AutoCreate creates, expected at least one")
+
 
 def _number(content: Mapping[str, Any], key: str, default: float) -> float:
     value = content.get(key, default)
@@ -255,7 +259,9 @@ def parse_settings(text: str, capture: Capture = Capture()) -> Settings:
     geo_point, home = _child(content, "OriginGeopoint"), Settings.origin
     return Settings(
         vehicles={
-            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors")) for name in vehicles
+            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors"))
+            for name in vehicles
+            if _child(vehicles, name).get("AutoCreate", True)
         },
         external_cameras=_cameras(_child(content, "ExternalCameras"), usual, {}),
         origin=(
