@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from pvn.bridges.airsim.images import segmentation_colours
-from pvn.bridges.airsim.settings import CameraSettings, Settings, VehicleSettings, rotation_from_angles
+from pvn.bridges.airsim.settings import (
+    CameraSettings,
+    Settings,
+    VehicleSettings,
+    parse_settings,
+    rotation_from_angles,
+)
 
 cosysairsim = pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
 RPCError = pytest.importorskip("msgpackrpc.error").RPCError
@@ -220,6 +226,19 @@ def test_two_drones_fly_at_once_each_from_its_own_home(serve):
         assert position_of(client, "Drone2") == pytest.approx([0, -3, -4], abs=0.2)
         assert served.host.find_drone("Drone2").vehicle.position[1] == pytest.approx(33, abs=0.2), "8 m further north"
         assert position_of(client, "Drone3") == pytest.approx([0, 0, 0])
+
+
+def test_a_computer_vision_vehicle_floats_where_it_is_put_in_any_attitude(serve):
+    with serve(settings=parse_settings('{"SimMode": "ComputerVision"}'), is_full=False) as served:
+        client = connect(served)
+        nose_down = cosysairsim.Quaternionr(0, math.sin(-math.pi / 4), 0, math.cos(math.pi / 4))
+        client.simSetVehiclePose(Pose(Vector3r(1, 2, -8), nose_down), True)
+        client.simContinueForFrames(50)
+        assert position_of(client) == pytest.approx([1, 2, -8])
+        (down,) = client.simGetImages([cosysairsim.ImageRequest("0", 1, True, False)])
+        assert np.median(down.image_data_float) == pytest.approx(7.6, abs=0.02), "its camera is 0.5 m ahead, so below"
+        with pytest.raises(RPCError, match="a vehicle of type ComputerVision does not fly"):
+            client.takeoffAsync().get()
 
 
 def test_sight_ends_at_landmarks_and_fences(client, layout):

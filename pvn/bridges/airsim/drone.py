@@ -74,6 +74,7 @@ class Drone:
             home_yaw=swap_yaw(settings.yaw),
             border=border,
             is_armed_at_first=settings.is_armed,
+            is_floating=settings.is_floating,
             num_ticks=num_ticks,
         )
         self.cameras = {name: MountedCamera(camera) for name, camera in settings.cameras.items()}

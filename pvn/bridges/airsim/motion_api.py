@@ -26,6 +26,8 @@ MAX_PATH_POINTS = 10_000
 
 
 def _check_may_fly(drone: Drone, method: str) -> None:
+    if drone.vehicle.is_floating:
+        raise ValueError(f"{method}: a vehicle of type ComputerVision does not fly; use simSetVehiclePose")
     if not drone.vehicle.has_api_control:
         raise ValueError(f"{method}: API control is off; call enableApiControl(True) first")
     if not drone.vehicle.is_armed:

@@ -121,6 +121,8 @@ class VehicleSettings:
     """Clockwise from north."""
     is_armed: bool = True
     """Whether it starts armed, as AirSim's do unless DefaultVehicleState is Disarmed."""
+    is_floating: bool = False
+    """Whether it is AirSim's ComputerVision: cameras that float wherever they are put, in any attitude."""
     cameras: Mapping[str, CameraSettings] = field(default_factory=default_cameras)
     sensors: Mapping[str, SensorSettings] = field(default_factory=default_sensors)
 
@@ -232,7 +234,9 @@ def _sensors(content: Mapping[str, Any]) -> dict[str, SensorSettings]:
     return sensors
 
 
-def _vehicle(content: Mapping[str, Any], usual: CameraSettings, default_sensors_: Mapping[str, Any]) -> VehicleSettings:
+def _vehicle(
+    content: Mapping[str, Any], usual: CameraSettings, default_sensors_: Mapping[str, Any], mode: str
+) -> VehicleSettings:
     known = default_cameras() | {
         name: replace(usual, position=pose[0], rotation=pose[1]) for name, pose in DEFAULT_CAMERAS.items()
     }
@@ -240,6 +244,7 @@ def _vehicle(content: Mapping[str, Any], usual: CameraSettings, default_sensors_
         position=_position(content, (0.0, 0.0, 0.0)),
         yaw=math.radians(_number(content, "Yaw", 0.0)),
         is_armed=str(content.get("DefaultVehicleState", "Armed")).lower() not in ("disarmed", "inactive"),
+        is_floating=str(content.get("VehicleType", mode)).lower() == "computervision",
         cameras=_cameras(_child(content, "Cameras"), usual, known),
         sensors=_sensors({**default_sensors_, **_child(content, "Sensors")}) or default_sensors(),
     )
@@ -255,11 +260,12 @@ def parse_settings(text: str, capture: Capture = Capture()) -> Settings:
         raise ValueError(f"settings: got {type(content).__name__}, expected an object in braces")
     usual = CameraSettings(default_capture=capture)
     usual = replace(usual, captures=_captures(_child(content, "CameraDefaults"), {}, capture))
+    mode = str(content.get("SimMode", ""))
     vehicles = _child(content, "Vehicles") or {"SimpleFlight": {}}
     geo_point, home = _child(content, "OriginGeopoint"), Settings.origin
     return Settings(
         vehicles={
-            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors"))
+            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors"), mode)
             for name in vehicles
             if _child(vehicles, name).get("AutoCreate", True)
         },

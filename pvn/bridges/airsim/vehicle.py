@@ -98,9 +98,14 @@ class Vehicle:
         home_yaw: float = math.pi / 2,
         border: Border = "stop",
         is_armed_at_first: bool = True,
+        is_floating: bool = False,
         num_ticks: int = 0,
     ) -> None:
-        """At home: by default on the ground in the middle of the field, facing north, armed as in AirSim."""
+        """At home: by default on the ground in the middle of the field, facing north, armed as in AirSim.
+
+        is_floating: it stays wherever it is put, in any attitude, and does not fly.
+        """
+        self.is_floating = is_floating
         self.airframe = Airframe()
         self.home, self.border, self.num_ticks = home, border, num_ticks
         """Where it starts, field frame, metres; and ticks since the start, which not even a reset sets back."""
@@ -125,7 +130,7 @@ class Vehicle:
 
     def _put(self, position: Vector, rotation: Quaternion) -> None:
         """Put the vehicle somewhere, at rest: landed if that is on the ground, else hovering."""
-        self.is_landed = position[2] < LOWEST + motions.LANDED_HEIGHT_M
+        self.is_landed = self.is_floating or position[2] < LOWEST + motions.LANDED_HEIGHT_M
         self._set_pose(position, rotation, 0.0 if self.is_landed else hover_rotor_speed(self.airframe))
         self._motion: Motion = motions.hover(position[2])
 
@@ -194,13 +199,14 @@ class Vehicle:
     def teleport(self, position: Vector, rotation: Quaternion) -> None:
         """Move to another place, field frame, at once: level and hovering there, or landed if it is on the ground."""
         self._report(False)
-        self._put(clamp_position(position, self.border), rotation_from_yaw(roll_pitch_yaw(rotation)[2]))
+        attitude = rotation if self.is_floating else rotation_from_yaw(roll_pitch_yaw(rotation)[2])
+        self._put(clamp_position(position, self.border), attitude)
 
     def set_state(self, position: Vector, rotation: Quaternion, velocity: Vector, rates_body: Vector) -> None:
         """Take over a whole state: position, attitude and velocity in the field frame, body rates in our body frame."""
         self._report(False)
         self._put(clamp_position(position, self.border), rotation)
-        self.is_landed = self.is_landed and not any(velocity)
+        self.is_landed = self.is_floating or (self.is_landed and not any(velocity))
         self._state_row[VELOCITY : VELOCITY + 3] = velocity
         self._state_row[RATES : RATES + 3] = rates_body
 
