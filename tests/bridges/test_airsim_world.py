@@ -241,13 +241,14 @@ def test_a_computer_vision_vehicle_floats_where_it_is_put_in_any_attitude(serve)
             client.takeoffAsync().get()
 
 
-def test_sight_ends_at_landmarks_and_fences(client, layout):
+def test_sight_ends_at_the_ground(client):
     home = client.getHomeGeoPoint()
     home.altitude += 20
     assert client.simTestLineOfSightToPoint(home), "straight up"
     below = client.getHomeGeoPoint()
     below.altitude -= 20
     assert not client.simTestLineOfSightBetweenPoints(home, below), "through the ground"
+    assert client.simTestLineOfSightBetweenPoints(home, home), "a point sees itself"
     south_west, north_east = client.simGetWorldExtents()
     assert south_west.latitude < home.latitude < north_east.latitude
 

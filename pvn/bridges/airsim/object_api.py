@@ -155,7 +155,9 @@ def _sees(host: Host, start: Vector, end: Vector) -> bool:
     """Whether nothing stands between two points, field frame."""
     offset = np.subtract(end, start)
     distance = float(np.linalg.norm(offset))
-    depth, _ = host.scene.renderer.cast_rays(start, (offset / max(distance, 1e-9))[None])
+    if distance < 1e-6:
+        return True
+    depth, _ = host.scene.renderer.cast_rays(start, (offset / distance)[None])
     return bool(depth[0] == 0 or depth[0] >= distance - 0.05)
 
 
