@@ -68,6 +68,15 @@ def test_a_goal_beyond_the_border_is_flown_as_far_as_the_border(client, caplog):
     assert "flown to (35, 0, -5) instead; --border open has no fence" in caplog.text
 
 
+def test_meeting_the_border_is_told(serve, caplog):
+    with serve(is_full=False) as served, caplog.at_level(logging.WARNING):
+        client = connect(served)
+        client.simSetVehiclePose(Pose(Vector3r(34, 0, -5)), True)
+        client.moveByVelocityAsync(4, 0, 0, 2).join()
+        assert position_of(client)[0] == pytest.approx(35)
+    assert caplog.messages == ["a drone has met the border, 10 m beyond the fences; --border open has none"]
+
+
 def test_a_goal_beyond_the_border_can_be_refused(serve):
     with serve(border="refuse") as served:
         client = connect(served)

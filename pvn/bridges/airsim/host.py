@@ -218,6 +218,8 @@ class Host:
         for drone in self.drones.values():
             vehicle = drone.vehicle
             vehicle.tick()
+            if vehicle.is_at_border:
+                self.tell_once("a drone has met the border, 10 m beyond the fences; --border open has none")
             if not vehicle.is_landed:
                 index = self.scene.renderer.find_collision(vehicle.position)
                 if index is not None:

@@ -191,6 +191,12 @@ class Vehicle:
         return VehicleState(self.time_s, self.position, self.velocity, self.yaw)
 
     @property
+    def is_at_border(self) -> bool:
+        """Whether an invisible wall holds it."""
+        east, north = self._state_row[POSITION : POSITION + 2].tolist()
+        return self.border != "open" and not WEST_LIMIT < min(east, north) <= max(east, north) < EAST_LIMIT
+
+    @property
     def rotor_speeds(self) -> list[float]:
         """rad/s: front left, front right, back right, back left."""
         speeds: list[float] = self._state_row[ROTORS:].tolist()
