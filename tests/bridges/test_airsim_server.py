@@ -389,3 +389,11 @@ def test_every_call_that_multirotor_scripts_use_is_supported():
     rotateByYawRate simGetImages simGetVehiclePose simSetVehiclePose getMultirotorState simGetCollisionInfo
     simListSceneObjects simGetObjectPose simGetCameraInfo simPause simContinueForTime simIsPaused reset""".split()
     assert set(used) <= set(CALLS)
+
+
+def test_the_documentation_names_every_supported_call():
+    from pvn.bridges.airsim.api import CALLS
+
+    text = (Path(__file__).parents[2] / "docs" / "airsim.md").read_text(encoding="utf-8")
+    missing = {name for name in CALLS if f"`{name}`" not in text}
+    assert missing == {"getServerVersion", "getMinRequiredClientVersion"}, "which it calls the versions"
