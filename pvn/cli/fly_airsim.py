@@ -70,6 +70,12 @@ def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Pa
     with AirSimField(host, port, config=pilot.config, options=options) as field:
         try:
             task = Task(field.layouts[0], field.take_off(), words)
+            if field.has_idle_clock:
+                print(
+                    "note: the simulator's clock runs only while a motion is flown, and then as fast as it can (pvn "
+                    "serve airsim --speed inf); many simulated seconds pass between two looks of the agent. Fly with "
+                    "--stepped, or serve with --speed 1"
+                )
             log = fly(field, [task], pilot.policy_for())
         finally:
             field.hover()

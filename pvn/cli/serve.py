@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
@@ -13,7 +14,6 @@ from pvn.cli.serve_mavlink import serve_mavlink
 from pvn.cli.tasks import read_field
 
 if TYPE_CHECKING:
-    from pvn.bridges.airsim.host import HostConfig
     from pvn.bridges.airsim.images import CameraRenderer
 
 
@@ -34,12 +34,17 @@ class Serve:
     waiting."""
     quality: Literal["fast", "full"] = "full"
     """How images are rendered: full has smooth edges and shadows; fast is four times faster."""
-    width: int = 128
-    """Width of an image, pixels."""
-    height: int = 72
-    """Height of an image, pixels."""
+    width: int | None = None
+    """Width of an image, pixels, unless the settings say otherwise. By default 256 for AirSim, 128 for MAVLink."""
+    height: int | None = None
+    """Height of an image, pixels, unless the settings say otherwise. By default 144 for AirSim, 72 for MAVLink."""
+    settings: Path | None = None
+    """AirSim: its settings.json: vehicles, cameras, image sizes, sensors, origin, wind."""
     vehicle: str | None = None
-    """AirSim: the vehicle's name; scripts may leave it out. By default SimpleFlight."""
+    """AirSim: the vehicle's name, unless the settings name it; scripts may leave it out. By default SimpleFlight."""
+    border: Literal["stop", "refuse", "open"] | None = None
+    """AirSim: goals more than 10 m beyond the fences: fly as far as that (stop, the default), refuse, or fly there
+    (open)."""
     start: tuple[float, float, float] | None = None
     """MAVLink: where the drone stands, x, y (metres) and yaw (radians); by default in the middle, facing north."""
     autopilot: Literal["px4", "ardupilot"] | None = None
@@ -52,38 +57,46 @@ class Serve:
         import logging
 
         self._check()
-        from pvn.bridges.airsim.host import HostConfig
         from pvn.bridges.airsim.images import CameraRenderer
         from pvn.geometry import Camera
 
         logging.basicConfig(format="%(message)s", level=logging.INFO)
-        camera = Camera(width=self.width, height=self.height)
-        config = HostConfig(camera=camera, speed=self.speed, vehicle_name=self.vehicle or "SimpleFlight")
         renderer = CameraRenderer(read_field(self.field), is_full=self.quality == "full")
         if self.what == "airsim":
-            self._serve_airsim(renderer, config)
+            self._serve_airsim(renderer)
         else:
+            camera = Camera(width=self.width or 128, height=self.height or 72)
             serve_mavlink(
-                renderer, config, self.host, self.port, camera_port=self.camera_port,
+                renderer, camera, self.speed, self.host, self.port, camera_port=self.camera_port,
                 firmware=self.autopilot or "px4", start=self.start,
             )  # fmt: skip
 
     def _check(self) -> None:
         """Refuse options that would be ignored."""
-        theirs = {"airsim": ("start", "autopilot", "camera_port"), "mavlink": ("vehicle",)}[self.what]
-        for name in theirs:
+        others = {"airsim": ("start", "autopilot", "camera_port"), "mavlink": ("settings", "vehicle", "border")}
+        for name in others[self.what]:
             if getattr(self, name) is not None:
                 option = name.replace("_", "-")
                 raise ValueError(f"{name}: got {getattr(self, name)!r} with {self.what}; leave out --{option}")
 
-    def _serve_airsim(self, renderer: CameraRenderer, config: HostConfig) -> None:
+    def _serve_airsim(self, renderer: CameraRenderer) -> None:
         import asyncio
         from contextlib import suppress
 
         with needing("airsim"):
             from pvn.bridges.airsim.server import serve
-        from pvn.bridges.airsim.host import Host, compile_kernels
+        from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
+        from pvn.bridges.airsim.settings import Capture, Settings, VehicleSettings, default_cameras, read_settings
         from pvn.cli.progress import working
+        from pvn.geometry import Camera
+
+        capture = Capture(width=self.width or 256, height=self.height or 144)
+        if self.settings is None:
+            vehicle = VehicleSettings(cameras=default_cameras(capture))
+            settings = Settings(vehicles={self.vehicle or "SimpleFlight": vehicle})
+        else:
+            settings = read_settings(self.settings, capture)
+        config = HostConfig(settings=settings, speed=self.speed * settings.clock_speed, border=self.border or "stop")
 
         def announce(port: int) -> None:
             num_landmarks = len(renderer.layout.landmarks)
@@ -92,5 +105,5 @@ class Serve:
         port = DEFAULT_PORT if self.port is None else self.port
         with suppress(KeyboardInterrupt):  # which is how it ends
             with working("compiling, the first time only"):
-                compile_kernels(renderer, config.camera)
+                compile_kernels(renderer, Camera(width=capture.width, height=capture.height))
             asyncio.run(serve(Host(renderer, config), self.host, port, announce))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pvn.simulator.compiling import kernel, run_in_parallel
 from pvn.simulator.quadcopter import Airframe, fly
-from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
+from pvn.simulator.rays import NUM_AIMED_COLUMNS, F, Fields, nearest_hit
 from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     Lens,
@@ -22,6 +22,7 @@ from pvn.simulator.rendering import (
     measure_pixel,
     num_tiles,
     paint_pixel,
+    pixel_ray,
     point_camera,
     tile_bounds,
 )
@@ -79,6 +80,19 @@ def _measure_tiles(first, last, cameras, fields, field_index, aimed, depth, seen
                 measure_pixel(cameras, flight, column, row, aimed, candidates, 0, count, depth, seen)
 
 
+@kernel
+def _measure_rays(first, last, cameras, aimed, num_solids, camera_index, pixels, depth, seen):
+    candidates = np.empty((1, 1), np.uint16)  # unused: a negative count stands for all solids
+    for ray in range(first, last):
+        camera, u, v = camera_index[ray], pixels[ray, 0], pixels[ray, 1]
+        ox, oy, oz, dx, dy, dz, stretch = pixel_ray(cameras, camera, u, v)
+        distance, _, landmark = nearest_hit(
+            ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, camera, candidates, 0, -num_solids
+        )
+        depth[ray] = distance if distance < F(1e8) else F(0)
+        seen[ray] = landmark
+
+
 def to_device(fields: Fields, device: torch.device) -> Fields:
     """The fields as tensors on the device."""
     return Fields(*(torch.from_numpy(array).to(device) for array in fields))  # type: ignore[arg-type]
@@ -124,3 +138,17 @@ def measure_depth(
     tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
     index = field_index.numpy()
     run_in_parallel(_measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy())
+
+
+def measure_rays(
+    cameras: Tensor, fields: Fields, num_solids: int, camera_index: Tensor, pixels: Tensor, depth: Tensor, seen: Tensor
+) -> None:
+    """Fill depth (R,) and seen (R,), as `measure_depth` does, for rays through any pixels, in the first field.
+
+    camera_index (R,) int64: whose ray of cameras (C, 18); pixels (R, 2) float32: u, v. Only the CPU has this.
+    """
+    aimed = _aim(cameras, fields, torch.zeros(len(cameras), dtype=torch.int64), num_solids)
+    run_in_parallel(
+        _measure_rays, len(depth), 256, cameras.numpy(), aimed, num_solids, camera_index.numpy(), pixels.numpy(),
+        depth.numpy(), seen.numpy(),
+    )  # fmt: skip

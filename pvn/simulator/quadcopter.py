@@ -54,6 +54,10 @@ class Airframe(NamedTuple):
     climb_max: float = 4.0  # vertical acceleration, m/s^2
     attitude_gain: float = 10.0  # 1/s
     rate_gain: float = 24.0  # 1/s
+    # The air's own velocity, field frame, m/s. The controller does not know it.
+    wind_x: float = 0.0
+    wind_y: float = 0.0
+    wind_z: float = 0.0
 
 
 def hover_rotor_speed(airframe: Airframe) -> float:
@@ -142,7 +146,9 @@ def body_wrench(state, flight, airframe):
     wx, wy, wz = state[flight, RATES], state[flight, RATES + 1], state[flight, RATES + 2]
     vx, vy, vz = rotate_to_world(
         qw, -qx, -qy, -qz,
-        state[flight, VELOCITY], state[flight, VELOCITY + 1], state[flight, VELOCITY + 2],
+        state[flight, VELOCITY] - airframe.wind_x,
+        state[flight, VELOCITY + 1] - airframe.wind_y,
+        state[flight, VELOCITY + 2] - airframe.wind_z,
     )  # fmt: skip
     airspeed = math.sqrt(vx * vx + vy * vy + vz * vz)
     fx = -airspeed * airframe.frame_drag_xy * vx

@@ -58,11 +58,15 @@ assert client.simIsPause() and client.getMultirotorState().timestamp - start == 
 client.simPause(False)
 client.simSetVehiclePose(airsim.Pose(airsim.Vector3r(1, 2, -4), airsim.Quaternionr(0, 0, 0.6, 0.8)), True)
 assert client.simGetVehiclePose().position.distance_to(airsim.Vector3r(1, 2, -4)) < 0.3
+client.simPrintLogMessage("a message for the server's console")
+assert abs(client.getImuData().linear_acceleration.z_val + 9.81) < 3 and client.getGpsData().is_valid
+assert client.getLidarData().point_cloud and 0 < client.getDistanceSensorData().distance <= 40
+assert 100 < client.getBarometerData().altitude < 140 and client.getMagnetometerData().magnetic_field_body.z_val > 0
 try:
-    client.simPrintLogMessage("not supported")
+    client.client.call("getEchoData", "", "")
     raise AssertionError("an unsupported call was answered")
 except Exception as error:
-    assert "simPrintLogMessage" in str(error), error
+    assert "getEchoData" in str(error), error
 assert client.goHomeAsync().get() is True and client.landAsync().get() is True
 assert client.getMultirotorState().landed_state == airsim.LandedState.Landed
 client.armDisarm(False)

@@ -9,6 +9,14 @@ import pytest
 
 from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
 from pvn.bridges.airsim.images import CameraRenderer
+from pvn.bridges.airsim.settings import (
+    AGENT_CAMERA,
+    CameraSettings,
+    Capture,
+    Settings,
+    VehicleSettings,
+    rotation_from_angles,
+)
 from pvn.geometry import Camera
 from pvn.world.layout import sample_layout
 
@@ -67,7 +75,13 @@ def serve(layout):
     pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone[airsim]"')
     compile_kernels(CameraRenderer(layout), Camera())
 
-    def start(layout=layout, *, limits=None, is_full=True, **config):
+    def start(layout=layout, *, limits=None, is_full=True, camera=None, **config):
+        if camera is not None:  # in the place of our agents' camera
+            mounted = CameraSettings(
+                rotation=rotation_from_angles(0.0, -camera.tilt, 0.0),
+                default_capture=Capture(camera.width, camera.height, camera.horizontal_view),
+            )
+            config["settings"] = Settings(vehicles={"SimpleFlight": VehicleSettings(cameras={AGENT_CAMERA: mounted})})
         return ServedHost(layout, limits, is_full, HostConfig(**{"speed": math.inf, **config}))
 
     return start

@@ -63,8 +63,29 @@ def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_pause
     with serve() as served:
         with pytest.raises(ZeroDivisionError):
             fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=True)
-        assert recorded_calls[-1] == "hover" and not served.host.vehicle.is_paused
+        assert recorded_calls[-1] == "hover" and not served.host.is_paused
     assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
+
+
+class Stop:
+    """A policy that stops at once."""
+
+    def begin(self, tasks, device):
+        return 0
+
+    def act(self, observation, memory):
+        return torch.tensor([[0.0, 0.0, 1.0]]), memory
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("speed", "is_stepped", "is_noted"), [(math.inf, False, True), (math.inf, True, False), (4.0, False, False)]
+)
+def test_a_clock_that_runs_away_is_noted(serve, tmp_path, capsys, speed, is_stepped, is_noted):
+    pilot = Pilot("stop", Stop(), None, SimulatorConfig(), "stop")
+    with serve(speed=speed) as served:
+        fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=is_stepped)
+    assert ("Fly with --stepped, or serve with --speed 1" in capsys.readouterr().out) == is_noted
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from pvn.geometry import Camera
 from pvn.rollout.flight import fly, simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
-STEPPED = AirSimOptions(is_stepped=True, can_teleport=True, timeout_s=60)
+STEPPED = AirSimOptions(camera="pvn", is_stepped=True, can_teleport=True, timeout_s=60)
 MIDDLE = (25.0, 25.0, 0.5)
 
 pytestmark = pytest.mark.usefixtures("patient_hover")
@@ -114,7 +114,8 @@ class GentleTurn:
 
 @pytest.mark.long
 def test_in_real_time_it_flies_stops_and_hovers(serve, layout, recorded_calls):
-    with serve(speed=2.0) as served, AirSimField(port=served.port, layout=layout) as field:
+    options = AirSimOptions(camera="pvn")
+    with serve(speed=2.0) as served, AirSimField(port=served.port, layout=layout, options=options) as field:
         start = field.take_off()
         assert start == pytest.approx((25, 25, math.pi / 2), abs=0.05)
         start_s = served.host.vehicle.time_s
@@ -134,7 +135,8 @@ def test_the_larger_wider_image_of_another_camera_is_turned_into_one_of_ours(ser
     with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
         expected = field.reset(start)
     with serve(camera=wide) as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
-        assert roll_pitch_yaw(served.host.camera_mount)[1] == pytest.approx(math.radians(15)), "it was tilted"
+        mounted = served.host.find_drone("").find_camera("pvn")
+        assert roll_pitch_yaw(mounted.rotation)[1] == pytest.approx(-math.radians(15)), "it was tilted, nose down"
         observation = field.reset(start)
     assert observation.image.shape == expected.image.shape == (1, 72, 128, 3)
     assert (observation.pose_world - expected.pose_world).abs().max() < 1e-5
@@ -235,7 +237,7 @@ def test_if_a_call_fails_the_drone_hovers_and_the_flight_so_far_is_kept(
         monkeypatch.setitem(CALLS, method, after(num_usual, CALLS[method], then))
         with pytest.raises(FlightAborted, match=words + ".*was told to hover after step 2"):
             fly(field, [task], GentleTurn(10))
-        assert recorded_calls[-1] == "hover" and not served.host.vehicle.is_paused
+        assert recorded_calls[-1] == "hover" and not served.host.is_paused
         log = field.log()
     assert int(log.num_steps[0]) == 2 and log.pose_world.shape == (1, 3, 6) and not bool(log.has_stopped[0])
 

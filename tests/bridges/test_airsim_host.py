@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pvn.bridges.airsim import motions
-from pvn.bridges.airsim.frames import from_ned, to_ned
+from pvn.bridges.airsim.frames import from_ned, swap_rotation, to_ned
 from pvn.bridges.airsim.host import MAX_LAG_S, Host, HostConfig
 from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.airsim.vehicle import TICK_SECONDS, Vehicle
@@ -17,7 +17,7 @@ from pvn.bridges.airsim.vehicle import TICK_SECONDS, Vehicle
 def fly_path(path_ned, speed):
     """The track (T, 3), NED, one point per tick, of a drone that starts at (0, 0, -5) and arrives at the path's end."""
     vehicle, results, track = Vehicle(), [], []
-    vehicle.teleport((0.0, 0.0, -5.0), (1.0, 0.0, 0.0, 0.0))
+    vehicle.teleport(from_ned((0.0, 0.0, -5.0)), swap_rotation((1.0, 0.0, 0.0, 0.0)))
     path = [from_ned(point) for point in path_ned]
     motion = motions.follow_path(path, speed, motions.turn_at_rate(0.0), 120.0, vehicle.state)
     vehicle.start_motion(motion, results.append)
@@ -108,7 +108,7 @@ def test_at_infinite_speed_time_passes_only_while_someone_waits_for_it(run_clock
         await asyncio.sleep(5.0)
         assert host.vehicle.num_ticks == 0
         await host.continue_for(3.0)
-        assert host.vehicle.time_s == pytest.approx(3.0) and host.vehicle.is_paused
+        assert host.vehicle.time_s == pytest.approx(3.0) and host.is_paused
 
     run_clock(math.inf, scenario)
 

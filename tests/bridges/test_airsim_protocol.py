@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -102,6 +103,33 @@ def test_between_messages_a_client_may_stay_silent_for_longer_than_within_one(st
         incomplete.sendall(msgpack.packb([0, 1, "ping", []])[:3])
         assert is_closed_by_server(incomplete), "its time is over, and that of the silent one would be too"
         ping(silent, 2)
+
+
+def test_a_message_that_trickles_in_has_one_deadline_for_all_of_it(strict_port):
+    message = msgpack.packb([0, 1, "ping", ["x" * 4000]])
+    with connect(strict_port) as connection:
+        with pytest.raises(OSError):
+            for place in range(len(message)):  # 40 s, were it not for the deadline of 0.3 s
+                connection.sendall(message[place : place + 1])
+                time.sleep(0.01)
+        assert is_closed_by_server(connection)
+
+
+@pytest.mark.parametrize("opening", [b"\xdd\x00\x0f\x42\x40", b"\xdf\x00\x0f\x42\x40"])
+def test_lists_and_maps_that_announce_a_million_items_are_refused_at_once(patient_port, opening):
+    with connect(patient_port) as connection:
+        connection.sendall(b"\x94\x00\x01\xa4ping" + opening * 100)
+        assert is_closed_by_server(connection), "though the message is not complete, and there is much time for it"
+
+
+def test_a_client_that_does_not_read_its_answers_is_closed_in_the_end(serve, wait_until):
+    with serve(limits=Limits(unread_timeout_s=0.3)) as served, connect(served.port) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wait_until(lambda: served.server.num_clients == 1)
+        request = {"camera_name": "0", "image_type": 1, "pixels_as_float": True}
+        for message_id in range(40):
+            send_call(connection, message_id, "simGetImages", [request] * 4, "")
+        wait_until(lambda: served.server.num_clients == 0)
 
 
 def test_a_message_may_arrive_byte_by_byte():

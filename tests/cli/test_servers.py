@@ -15,6 +15,8 @@ import pytest
     [
         ("--port 70000", "port: got 70000, expected 0 to 65535"),
         ("--speed 0", "speed: got 0.0"),
+        ("--settings nowhere.json", "settings: cannot read nowhere.json"),
+        ("--width 0", "image size: got 0 x 144"),
     ],
 )
 def test_an_airsim_server_that_cannot_be_is_refused(options, message, refused):

@@ -143,6 +143,15 @@ def random_state(generator):
     }  # fmt: skip
 
 
+def test_only_the_velocity_relative_to_the_air_matters():
+    generator, wind = np.random.default_rng(2), np.array([3.0, -2.0, 0.5])
+    windy = Airframe()._replace(wind_x=wind[0], wind_y=wind[1], wind_z=wind[2])
+    calm_state = random_state(generator)
+    carried = {**calm_state, "v": calm_state["v"] + wind}
+    assert np.allclose(body_wrench(our_row(carried), 0, windy), body_wrench(our_row(calm_state), 0, Airframe()))
+    assert not np.allclose(body_wrench(our_row(calm_state), 0, windy), body_wrench(our_row(calm_state), 0, Airframe()))
+
+
 @pytest.mark.long
 def test_forces_and_torques_are_rotorpys_in_every_state():
     airframe, generator = Airframe(), np.random.default_rng(0)

@@ -11,8 +11,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pvn.bridges.airsim import motion_api, sensor_api
+from pvn.bridges.airsim import attitude_api, image_api, motion_api, object_api, sensor_api, state_api, world_api
 from pvn.bridges.airsim.host import Host
+from pvn.bridges.airsim.vehicle import TICK_SECONDS
 from pvn.bridges.airsim.wire_types import parse_number
 
 SERVER_VERSION = 4  # that of Cosys-AirSim; its client requires at least this
@@ -36,25 +37,27 @@ def getMinRequiredClientVersion(host: Host) -> int:
 
 def enableApiControl(host: Host, is_enabled: Any, vehicle_name: str = "") -> None:
     """Allow or forbid clients to fly the vehicle."""
-    host.vehicle.has_api_control = bool(is_enabled)
+    host.find_drone(vehicle_name).vehicle.has_api_control = bool(is_enabled)
 
 
 def isApiControlEnabled(host: Host, vehicle_name: str = "") -> bool:
     """Whether clients may fly the vehicle."""
-    return host.vehicle.has_api_control
+    return host.find_drone(vehicle_name).vehicle.has_api_control
 
 
 def armDisarm(host: Host, arm: Any, vehicle_name: str = "") -> bool:
     """Arm or disarm the vehicle and return whether that worked; in the air it cannot be disarmed."""
-    if not arm and not host.vehicle.is_landed:
+    vehicle = host.find_drone(vehicle_name).vehicle
+    if not arm and not vehicle.is_landed:
+        host.tell_once("armDisarm: a drone in the air is not disarmed here; land first")
         return False
-    host.vehicle.is_armed = bool(arm)
+    vehicle.is_armed = bool(arm)
     return True
 
 
 def listVehicles(host: Host) -> list[str]:
-    """The names of all vehicles, of which there is one."""
-    return [host.vehicle_name]
+    """The names of all vehicles."""
+    return list(host.drones)
 
 
 def simPause(host: Host, is_paused: Any) -> None:
@@ -64,7 +67,7 @@ def simPause(host: Host, is_paused: Any) -> None:
 
 def simIsPaused(host: Host) -> bool:
     """Whether the clock is stopped."""
-    return host.vehicle.is_paused
+    return host.is_paused
 
 
 def simContinueForTime(host: Host, seconds: Any) -> Awaitable[None]:
@@ -72,34 +75,46 @@ def simContinueForTime(host: Host, seconds: Any) -> Awaitable[None]:
     return host.continue_for(parse_number(seconds, "seconds"))
 
 
+def simContinueForFrames(host: Host, frames: Any) -> Awaitable[None]:
+    """Let the clock run for some ticks of 10 ms, then stop it; answered once it has stopped."""
+    return host.continue_for(TICK_SECONDS * parse_number(frames, "frames"))
+
+
 def reset(host: Host) -> None:
-    """Restore the initial state, except for the clock: the vehicle is on the ground, disarmed."""
+    """Restore the initial state, except for the clock and the objects: vehicles are at home, armed as at first."""
     host.reset()
 
 
-_MODULES = (sensor_api, motion_api)
+def _is_call(name: str) -> bool:
+    """Whether a function is one of AirSim's calls; our own names have neither capitals nor these words."""
+    return name != name.lower() or name in ("takeoff", "land", "hover")
+
+
+_MODULES = (state_api, sensor_api, image_api, object_api, world_api, motion_api, attitude_api)
 _CONTROL_CALLS = (
     ping, getServerVersion, getMinRequiredClientVersion, enableApiControl, isApiControlEnabled, armDisarm, listVehicles,
-    simPause, simIsPaused, simContinueForTime, reset,
+    simPause, simIsPaused, simContinueForTime, simContinueForFrames, reset,
 )  # fmt: skip
 
-CALLS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _CONTROL_CALLS} | {
-    name: function
-    for module in _MODULES
-    for name, function in vars(module).items()
-    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
-}
+CALLS: dict[str, Callable[..., Any]] = (
+    {function.__name__: function for function in _CONTROL_CALLS}
+    | {
+        name: function
+        for module in _MODULES
+        for name, function in vars(module).items()
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and _is_call(name)
+    }
+    | world_api.WITHOUT_EFFECT
+)
 """The supported calls, by name."""
 
 
-def _arity(function: Callable[..., Any]) -> tuple[int, int, int | None]:
-    """Minimum and maximum number of arguments besides the host, and the position of the vehicle's name among them."""
+def _arity(function: Callable[..., Any]) -> tuple[int, int]:
+    """Minimum and maximum number of arguments besides the host."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
     minimum = sum(parameter.default is parameter.empty for parameter in named)
-    maximum = len(named) if len(named) == len(parameters) else 99
-    names = [parameter.name for parameter in named]
-    return minimum, maximum, names.index("vehicle_name") if "vehicle_name" in names else None
+    return minimum, len(named) if len(named) == len(parameters) else 99
 
 
 _ARITIES = {name: _arity(function) for name, function in CALLS.items()}
@@ -109,11 +124,7 @@ def dispatch(host: Host, method: str, arguments: list[Any]) -> Any:
     """The result of a call, or an awaitable of it; raises ValueError if the call itself is wrong."""
     if method not in CALLS:
         raise ValueError(f"{method[:80]}: not supported; docs/airsim.md lists the supported calls")
-    minimum, maximum, name_position = _ARITIES[method]
+    minimum, maximum = _ARITIES[method]
     if not minimum <= len(arguments) <= maximum:
         raise ValueError(f"{method}: got {len(arguments)} arguments, expected {minimum} to {maximum}")
-    if name_position is not None and len(arguments) > name_position:
-        vehicle_name = arguments[name_position]
-        if vehicle_name not in ("", host.vehicle_name):
-            raise ValueError(f"{method}: got vehicle {vehicle_name!r}, expected {host.vehicle_name!r} or ''")
     return CALLS[method](host, *arguments)

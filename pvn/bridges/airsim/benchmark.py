@@ -18,7 +18,7 @@ import msgpack
 
 from pvn.simulator.compiling import num_cores
 
-IMAGE_REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
+IMAGE_REQUEST = {"camera_name": "pvn", "image_type": 0, "pixels_as_float": False, "compress": False}
 FACING_NORTH = {"w_val": 1, "x_val": 0, "y_val": 0, "z_val": 0}
 NUM_WARM_UP_IMAGES = 50
 

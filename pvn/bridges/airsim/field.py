@@ -12,7 +12,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pvn.bridges.airsim import DEFAULT_PORT
+from pvn.bridges.airsim.client import disconnect, import_client
 from pvn.bridges.airsim.frames import (
     NED_ORIGIN_WORLD,
     Vector,
@@ -53,6 +54,7 @@ HOVER_TIMEOUT_S = 2
 TILT_TOLERANCE = math.radians(2.0)
 START_TOLERANCE_M = 1.0
 ALTITUDE_TOLERANCE_M, SETTLE_S = 0.2, 1.0
+IDLE_CLOCK_S = 1.0
 LANDED = 0
 
 
@@ -77,22 +79,6 @@ class AirSimOptions:
     """Whether flights start where their task says (simSetVehiclePose), or where the drone is."""
     tilts_camera: bool = True
     """Whether the camera is turned to the tilt of the agent's camera (simSetCameraPose)."""
-
-
-def _import_client() -> Any:
-    for name in ("cosysairsim", "airsim"):
-        with suppress(ModuleNotFoundError):
-            return importlib.import_module(name)
-    raise ValueError('AirSim: no client is installed, expected cosysairsim; run: pip install "pvn-drone[airsim]"')
-
-
-def _disconnect(client: Any) -> None:
-    """Close a client's connection for good."""
-    session = client.client
-    if session._transport is not None:
-        session._transport._reconnect_limit = 0  # or it would reconnect as soon as the connection is closed
-    session.close()
-    session._loop.dettach_periodic_callback()  # which checks for time-outs and would keep the client alive forever
 
 
 def _decode_image(response: dict[str, Any]) -> np.ndarray:
@@ -128,7 +114,7 @@ class AirSimField:
         options: AirSimOptions = AirSimOptions(),
     ) -> None:
         """Connect. layout: that of the field, if it is known, for tasks that were made in it."""
-        self._airsim = _import_client()
+        self._airsim = import_client()
         errors = importlib.import_module("msgpackrpc.error")
         self._rpc_error, self._timeout_error = errors.RPCError, errors.TimeoutError
         self.address, self.port, self.config, self.options = address, port, config, options
@@ -138,6 +124,8 @@ class AirSimField:
         self._poses: list[Tensor] = []
         self._velocities: list[Tensor] = []
         self._actions: list[Tensor] = []
+        self.has_idle_clock = False
+        """Whether the simulator's clock was found to stand still while nobody waits for a motion."""
         self._motion: Any = None
         """Future of the last motion sent; its answer may still be pending."""
         self._client = self._connect(options.timeout_s)
@@ -161,7 +149,7 @@ class AirSimField:
 
     def close(self) -> None:
         """Disconnect; the drone carries on with its last motion."""
-        _disconnect(self._client)
+        disconnect(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +184,7 @@ class AirSimField:
         except (self._rpc_error, OSError):
             return False
         finally:
-            _disconnect(client)
+            disconnect(client)
         return True
 
     def _check_motion(self) -> None:
@@ -251,12 +239,22 @@ class AirSimField:
                 last, last_change = state.timestamp, time.monotonic()
         return state
 
+    def _stands_still(self, state: Any) -> bool:
+        """Whether simulated time does not pass on its own; then it runs as fast as it can while it passes."""
+        end = time.monotonic() + IDLE_CLOCK_S
+        while time.monotonic() < end:
+            if self._state().timestamp > state.timestamp:
+                return False
+            time.sleep(POLL_INTERVAL_S)
+        return True
+
     def take_off(self) -> tuple[float, float, float]:
         """Climb to the altitude to be held; returns x, y (metres) and yaw (radians) of the drone there, field frame."""
         vehicle, altitude = self.options.vehicle, self.config.altitude
         with self._hovering_on_failure():
             self._client.simPause(False)
             state = self._state()
+            self.has_idle_clock = not self.options.is_stepped and self._stands_still(state)
             if state.landed_state == LANDED:
                 resting_z = state.kinematics_estimated.position.z_val
                 x, y, z = NED_ORIGIN_WORLD

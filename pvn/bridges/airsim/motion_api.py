@@ -10,11 +10,12 @@ import math
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim import motions
+from pvn.bridges.airsim import motions, sensors
+from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.frames import Vector, from_ned, swap_yaw, to_ned
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.motions import Motion, VelocityTarget, YawControl
-from pvn.bridges.airsim.vehicle import reachable_position
+from pvn.bridges.airsim.state_api import reach
 from pvn.bridges.airsim.wire_types import parse_number, parse_vector
 
 TAKEOFF_HEIGHT_M, TAKEOFF_SPEED = 3.0, 1.0
@@ -24,16 +25,18 @@ FORWARD_ONLY = 1
 MAX_PATH_POINTS = 10_000
 
 
-def _check_may_fly(host: Host, method: str) -> None:
-    if not host.vehicle.has_api_control:
+def _check_may_fly(drone: Drone, method: str) -> None:
+    if drone.vehicle.is_floating:
+        raise ValueError(f"{method}: a vehicle of type ComputerVision does not fly; use simSetVehiclePose")
+    if not drone.vehicle.has_api_control:
         raise ValueError(f"{method}: API control is off; call enableApiControl(True) first")
-    if not host.vehicle.is_armed:
+    if not drone.vehicle.is_armed:
         raise ValueError(f"{method}: the vehicle is not armed; call armDisarm(True) first")
 
 
-def _fly(host: Host, method: str, motion: Motion) -> asyncio.Future[bool]:
+def start_motion(host: Host, drone: Drone, method: str, motion: Motion) -> asyncio.Future[bool]:
     """Start a motion; the future holds whether it succeeded, once it is over."""
-    _check_may_fly(host, method)
+    _check_may_fly(drone, method)
     future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def on_done(has_succeeded: bool) -> None:
@@ -41,8 +44,8 @@ def _fly(host: Host, method: str, motion: Motion) -> asyncio.Future[bool]:
             future.set_result(has_succeeded)
 
     # A client that disconnects cancels its futures; the clock must not keep running on its account.
-    future.add_done_callback(lambda _: host.vehicle.stop_waiting(on_done))
-    host.vehicle.start_motion(motion, on_done)
+    future.add_done_callback(lambda _: drone.vehicle.stop_waiting(on_done))
+    drone.vehicle.start_motion(motion, on_done)
     host.wake_clock()
     return future
 
@@ -58,7 +61,8 @@ def _parse_yaw_mode(yaw_mode: Any, drivetrain: Any) -> YawControl:
 
 def takeoff(host: Host, timeout_sec: Any = 20, vehicle_name: str = "") -> Awaitable[bool]:
     """Climb 3 m."""
-    vehicle = host.vehicle
+    drone = host.find_drone(vehicle_name)
+    vehicle = drone.vehicle
     x, y, z = vehicle.position
     speed = math.hypot(*vehicle.velocity)
     if speed > 0.1:
@@ -66,42 +70,49 @@ def takeoff(host: Host, timeout_sec: Any = 20, vehicle_name: str = "") -> Awaita
     timeout = parse_number(timeout_sec, "timeout_sec")
     above = [(x, y, z + TAKEOFF_HEIGHT_M)]
     motion = motions.follow_path(above, TAKEOFF_SPEED, motions.turn_at_rate(0.0), timeout, vehicle.state)
-    return _fly(host, "takeoff", motion)
+    return start_motion(host, drone, "takeoff", motion)
 
 
 def land(host: Host, timeout_sec: Any = 60, vehicle_name: str = "") -> Awaitable[bool]:
     """Descend to the ground below."""
-    motion = motions.land(LANDING_SPEED, parse_number(timeout_sec, "timeout_sec"), host.vehicle.state)
-    return _fly(host, "land", motion)
+    drone = host.find_drone(vehicle_name)
+    motion = motions.land(LANDING_SPEED, parse_number(timeout_sec, "timeout_sec"), drone.vehicle.state)
+    return start_motion(host, drone, "land", motion)
 
 
 def goHome(host: Host, timeout_sec: Any = 3e38, vehicle_name: str = "") -> Awaitable[bool]:
     """Fly straight to the vehicle's initial position, as AirSim does."""
-    timeout = parse_number(timeout_sec, "timeout_sec")
-    home = [from_ned((0.0, 0.0, 0.0))]
-    motion = motions.follow_path(home, HOME_SPEED, motions.turn_at_rate(0.0), timeout, host.vehicle.state)
-    return _fly(host, "goHome", motion)
+    drone, timeout = host.find_drone(vehicle_name), parse_number(timeout_sec, "timeout_sec")
+    motion = motions.follow_path([drone.origin], HOME_SPEED, motions.turn_at_rate(0.0), timeout, drone.vehicle.state)
+    return start_motion(host, drone, "goHome", motion)
 
 
 def hover(host: Host, vehicle_name: str = "") -> bool:
     """Brake and hover; answered at once, because hovering never ends."""
-    _check_may_fly(host, "hover")
-    if not host.vehicle.is_landed:
-        host.vehicle.start_motion(motions.hover(host.vehicle.position[2]))
+    drone = host.find_drone(vehicle_name)
+    _check_may_fly(drone, "hover")
+    if not drone.vehicle.is_landed:
+        drone.vehicle.start_motion(motions.hover(drone.vehicle.position[2]))
     return True
 
 
 def cancelLastTask(host: Host, vehicle_name: str = "") -> None:
     """End the current motion and hover."""
-    if not host.vehicle.is_landed:
-        host.vehicle.cancel_motion()
+    vehicle = host.find_drone(vehicle_name).vehicle
+    if not vehicle.is_landed:
+        vehicle.cancel_motion()
 
 
 def _hold_velocity(
-    host: Host, method: str, target: VelocityTarget, duration: Any, yaw_control: YawControl
+    host: Host, drone: Drone, method: str, target: VelocityTarget, duration: Any, yaw_control: YawControl
 ) -> Awaitable[bool]:
     seconds = parse_number(duration, "duration")
-    return _fly(host, method, motions.hold_velocity(target, yaw_control, seconds, host.vehicle.state))
+    return start_motion(host, drone, method, motions.hold_velocity(target, yaw_control, seconds, drone.vehicle.state))
+
+
+def _altitude(drone: Drone, z: Any) -> float:
+    """The height above the ground, metres, of a z of NED."""
+    return from_ned((0.0, 0.0, parse_number(z, "z")), drone.origin)[2]
 
 
 def moveByVelocity(
@@ -109,9 +120,10 @@ def moveByVelocity(
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity, NED, for a time."""
+    drone = host.find_drone(vehicle_name)
     north, east, down = parse_number(vx, "vx"), parse_number(vy, "vy"), parse_number(vz, "vz")
     target = VelocityTarget(velocity=(east, north), climb=-down)
-    return _hold_velocity(host, "moveByVelocity", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
+    return _hold_velocity(host, drone, "moveByVelocity", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
 
 
 def moveByVelocityZ(
@@ -119,15 +131,15 @@ def moveByVelocityZ(
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity, north and east, and a height, NED, for a time."""
+    drone = host.find_drone(vehicle_name)
     north, east = parse_number(vx, "vx"), parse_number(vy, "vy")
-    altitude = from_ned((0.0, 0.0, parse_number(z, "z")))[2]
-    target = VelocityTarget(velocity=(east, north), altitude=altitude)
-    return _hold_velocity(host, "moveByVelocityZ", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
+    target = VelocityTarget(velocity=(east, north), altitude=_altitude(drone, z))
+    return _hold_velocity(host, drone, "moveByVelocityZ", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
 
 
-def _body_to_world(host: Host, forward: float, right: float) -> tuple[float, float]:
+def _body_to_world(drone: Drone, forward: float, right: float) -> tuple[float, float]:
     """A velocity, m/s, relative to the current heading, as east and north: AirSim reads the heading only once."""
-    yaw = host.vehicle.yaw
+    yaw = drone.vehicle.yaw
     ahead, aside = (math.cos(yaw), math.sin(yaw)), (math.sin(yaw), -math.cos(yaw))
     return forward * ahead[0] + right * aside[0], forward * ahead[1] + right * aside[1]
 
@@ -137,9 +149,11 @@ def moveByVelocityBodyFrame(
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity for a time: forward, right and down, relative to the heading when the motion starts."""
+    drone = host.find_drone(vehicle_name)
     forward, right, down = parse_number(vx, "vx"), parse_number(vy, "vy"), parse_number(vz, "vz")
-    target = VelocityTarget(velocity=_body_to_world(host, forward, right), climb=-down)
-    return _hold_velocity(host, "moveByVelocityBodyFrame", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
+    target = VelocityTarget(velocity=_body_to_world(drone, forward, right), climb=-down)
+    yaw_control = _parse_yaw_mode(yaw_mode, drivetrain)
+    return _hold_velocity(host, drone, "moveByVelocityBodyFrame", target, duration, yaw_control)
 
 
 def moveByVelocityZBodyFrame(
@@ -147,15 +161,17 @@ def moveByVelocityZBodyFrame(
     vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a height, NED, and a velocity, forward and right of the heading when the motion starts, for a time."""
+    drone = host.find_drone(vehicle_name)
     forward, right = parse_number(vx, "vx"), parse_number(vy, "vy")
-    altitude = from_ned((0.0, 0.0, parse_number(z, "z")))[2]
-    target = VelocityTarget(velocity=_body_to_world(host, forward, right), altitude=altitude)
-    return _hold_velocity(host, "moveByVelocityZBodyFrame", target, duration, _parse_yaw_mode(yaw_mode, drivetrain))
+    target = VelocityTarget(velocity=_body_to_world(drone, forward, right), altitude=_altitude(drone, z))
+    yaw_control = _parse_yaw_mode(yaw_mode, drivetrain)
+    return _hold_velocity(host, drone, "moveByVelocityZBodyFrame", target, duration, yaw_control)
 
 
 def _follow_path(
-    host: Host, method: str, path_ned: list[Vector], velocity: Any, timeout_sec: Any, drivetrain: Any, yaw_mode: Any
-) -> Awaitable[bool]:
+    host: Host, drone: Drone, method: str, path_ned: list[Vector], velocity: Any, timeout_sec: Any, drivetrain: Any,
+    yaw_mode: Any,
+) -> Awaitable[bool]:  # fmt: skip
     speed = parse_number(velocity, "velocity")
     if speed <= 0:
         raise ValueError(f"velocity: got {speed:g} m/s, expected more than 0")
@@ -163,9 +179,11 @@ def _follow_path(
         raise ValueError(
             f"{method}: got a yaw rate for ForwardOnly, expected an angle; pass yaw_mode=YawMode(False, 0)"
         )
-    path = [reachable_position(point) for point in path_ned]
+    path = [reach(host, drone, method, point) for point in path_ned]
     yaw_control, timeout = _parse_yaw_mode(yaw_mode, drivetrain), parse_number(timeout_sec, "timeout_sec")
-    return _fly(host, method, motions.follow_path(path, speed, yaw_control, timeout, host.vehicle.state))
+    return start_motion(
+        host, drone, method, motions.follow_path(path, speed, yaw_control, timeout, drone.vehicle.state)
+    )
 
 
 def moveToPosition(
@@ -174,7 +192,20 @@ def moveToPosition(
 ) -> Awaitable[bool]:  # fmt: skip
     """Fly straight to a position, NED, and stop there."""
     goal = parse_number(x, "x"), parse_number(y, "y"), parse_number(z, "z")
-    return _follow_path(host, "moveToPosition", [goal], velocity, timeout_sec, drivetrain, yaw_mode)
+    drone = host.find_drone(vehicle_name)
+    return _follow_path(host, drone, "moveToPosition", [goal], velocity, timeout_sec, drivetrain, yaw_mode)
+
+
+def moveToGPS(
+    host: Host, latitude: Any, longitude: Any, altitude: Any, velocity: Any, timeout_sec: Any = 3e38,
+    drivetrain: Any = 0, yaw_mode: Any = None, lookahead: Any = -1, adaptive_lookahead: Any = 1,
+    vehicle_name: str = "",
+) -> Awaitable[bool]:  # fmt: skip
+    """Fly straight to a point on the globe and stop there."""
+    drone = host.find_drone(vehicle_name)
+    point = parse_number(latitude, "latitude"), parse_number(longitude, "longitude"), parse_number(altitude, "altitude")
+    goal = to_ned(from_ned(sensors.from_geo_point(point, host.settings.origin)), drone.origin)
+    return _follow_path(host, drone, "moveToGPS", [goal], velocity, timeout_sec, drivetrain, yaw_mode)
 
 
 def moveToZ(
@@ -182,9 +213,10 @@ def moveToZ(
     adaptive_lookahead: Any = 1, vehicle_name: str = "",
 ) -> Awaitable[bool]:  # fmt: skip
     """Climb or descend to a height, NED."""
-    north, east, _ = to_ned(host.vehicle.position)
+    drone = host.find_drone(vehicle_name)
+    north, east, _ = to_ned(drone.vehicle.position, drone.origin)
     goal = north, east, parse_number(z, "z")
-    return _follow_path(host, "moveToZ", [goal], velocity, timeout_sec, 0, yaw_mode)
+    return _follow_path(host, drone, "moveToZ", [goal], velocity, timeout_sec, 0, yaw_mode)
 
 
 def moveOnPath(
@@ -196,21 +228,26 @@ def moveOnPath(
         got = len(path) if isinstance(path, list) else type(path).__name__
         raise ValueError(f"path: got {got}, expected a list of 1 to {MAX_PATH_POINTS} points")
     points = [parse_vector(point, "path") for point in path]
-    return _follow_path(host, "moveOnPath", points, velocity, timeout_sec, drivetrain, yaw_mode)
+    drone = host.find_drone(vehicle_name)
+    return _follow_path(host, drone, "moveOnPath", points, velocity, timeout_sec, drivetrain, yaw_mode)
 
 
 def rotateToYaw(
     host: Host, yaw: Any, timeout_sec: Any = 3e38, margin: Any = 5, vehicle_name: str = ""
 ) -> Awaitable[bool]:
     """Turn to a heading, degrees clockwise from north, to within a margin, degrees."""
+    drone = host.find_drone(vehicle_name)
     target = swap_yaw(math.radians(parse_number(yaw, "yaw")))
     tolerance = math.radians(parse_number(margin, "margin"))
     timeout = parse_number(timeout_sec, "timeout_sec")
-    return _fly(host, "rotateToYaw", motions.rotate_to_yaw(target, tolerance, timeout, host.vehicle.state))
+    return start_motion(
+        host, drone, "rotateToYaw", motions.rotate_to_yaw(target, tolerance, timeout, drone.vehicle.state)
+    )
 
 
 def rotateByYawRate(host: Host, yaw_rate: Any, duration: Any, vehicle_name: str = "") -> Awaitable[bool]:
     """Turn at a rate, degrees per second clockwise, for a time."""
     rate = -math.radians(parse_number(yaw_rate, "yaw_rate"))
     target = VelocityTarget(velocity=(0.0, 0.0), climb=0.0)
-    return _hold_velocity(host, "rotateByYawRate", target, duration, motions.turn_at_rate(rate))
+    drone = host.find_drone(vehicle_name)
+    return _hold_velocity(host, drone, "rotateByYawRate", target, duration, motions.turn_at_rate(rate))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pvn.bridges.airsim.frames import Vector
 from pvn.paths import wrap_radians
-from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe, hover_rotor_speed
+from pvn.simulator.quadcopter import GRAVITY, LOWEST, Airframe, hover_rotor_speed
 
 MAX_SPEED = 15.0  # m/s, horizontal
 MAX_CLIMB = 5.0  # m/s
@@ -99,14 +99,14 @@ def _climb_lead(airframe: Airframe) -> float:
 CLIMB_LEAD_S = _climb_lead(Airframe())
 
 
-def _altitude_for_climb(state: VehicleState, climb: float) -> float:
+def altitude_for_climb(state: VehicleState, climb: float) -> float:
     """The altitude set-point, metres, that makes the drone climb at a rate, m/s."""
-    return min(max(state.position[2] + CLIMB_LEAD_S * _clamp(climb, MAX_CLIMB), LOWEST), HIGHEST)
+    return max(state.position[2] + CLIMB_LEAD_S * _clamp(climb, MAX_CLIMB), LOWEST)
 
 
 def hover(altitude: float) -> Motion:
     """Brake and hover; this never ends."""
-    setpoint = Setpoint(altitude=min(max(altitude, LOWEST), HIGHEST))
+    setpoint = Setpoint(altitude=max(altitude, LOWEST))
     return lambda state: (setpoint, None)
 
 
@@ -128,12 +128,41 @@ def hold_velocity(target: VelocityTarget, yaw_control: YawControl, duration_s: f
     scale = min(1.0, MAX_SPEED / speed) if speed else 1.0
     velocity = target.velocity[0] * scale, target.velocity[1] * scale
     held_altitude = start.position[2] if target.climb == 0 else target.altitude
-    held_altitude = min(max(held_altitude, LOWEST), HIGHEST)
+    held_altitude = max(held_altitude, LOWEST)
 
     def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
-        altitude = _altitude_for_climb(state, target.climb) if target.climb else held_altitude
+        altitude = altitude_for_climb(state, target.climb) if target.climb else held_altitude
         setpoint = Setpoint(velocity, yaw_control(state, velocity), altitude)
         # Half a microsecond of tolerance, as times are sums of many steps.
+        return setpoint, True if state.time_s - start.time_s >= duration_s - 5e-7 else None
+
+    return motion
+
+
+_DRAG = 4 * Airframe().rotor_drag * hover_rotor_speed(Airframe()) / Airframe().mass
+"""Deceleration per speed, 1/s, that the controller expects of the rotors."""
+
+
+def hold_attitude(
+    right_down: float, nose_down: float, yaw_control: YawControl, climb: float | None, altitude: float,
+    duration_s: float, start: VehicleState,
+) -> Motion:  # fmt: skip
+    """Lean by two angles, radians, for a time, at an altitude, or climbing at a rate if `climb` is not None.
+
+    The controller holds velocities; the one that makes it lean so far is computed from its law, ever anew. It leans
+    at most as far as the airframe allows.
+    """
+    ahead, right = GRAVITY * math.tan(_clamp(nose_down, 1.0)), GRAVITY * math.tan(_clamp(right_down, 1.0))
+    gain = Airframe().velocity_gain
+
+    def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
+        cos, sin = math.cos(state.yaw), math.sin(state.yaw)
+        push = ahead * cos + right * sin, ahead * sin - right * cos
+        velocity = tuple(
+            (wanted + gain * now) / (gain + _DRAG) for wanted, now in zip(push, state.velocity[:2], strict=True)
+        )
+        height = altitude if climb is None else altitude_for_climb(state, climb)
+        setpoint = Setpoint((velocity[0], velocity[1]), yaw_control(state, (0.0, 0.0)), max(height, LOWEST))
         return setpoint, True if state.time_s - start.time_s >= duration_s - 5e-7 else None
 
     return motion
@@ -168,7 +197,7 @@ def follow_path(
         east, north, up = (goal - here for goal, here in zip(remaining[0], state.position, strict=True))
         distance = math.hypot(east, north, up)
         pace = min(speed, APPROACH_GAIN * distance) / max(distance, 1e-9)
-        altitude = _altitude_for_climb(state, up * pace)
+        altitude = altitude_for_climb(state, up * pace)
         has_arrived = distance < ARRIVAL_DISTANCE_M and math.hypot(*state.velocity) < ARRIVAL_SPEED
         is_late = state.time_s - start.time_s >= timeout_s
         setpoint = Setpoint((east * pace, north * pace), yaw_control(state, (east, north)), altitude)

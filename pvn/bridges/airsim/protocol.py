@@ -25,7 +25,11 @@ class Limits:
     max_message_bytes: int = 1 << 20
     """Largest message, to within one read; AirSim's largest, a path to fly, takes about 40 bytes per point."""
     partial_message_timeout_s: float = 10.0
-    """How long a client may take for the rest of a message, seconds. Between messages, it may stay silent forever."""
+    """How long a client may take for a message, seconds. Between messages, it may stay silent forever."""
+    max_items: int = 10_000
+    """Items of one list or map; memory for a list is taken as soon as its length is announced."""
+    unread_timeout_s: float = 30.0
+    """How long a client may leave an answer unread before its connection is closed, seconds."""
     max_pending_calls: int = 256
     """Unanswered calls per client; further ones are read once these are answered."""
     max_clients: int = 64
@@ -59,17 +63,20 @@ async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIt
     """The calls a client sends, until it disconnects."""
     # Complete messages leave the buffer before more is read, so it never holds more than one oversized message and one
     # read.
-    unpacker = msgpack.Unpacker(max_buffer_size=limits.max_message_bytes + READ_BYTES, raw=False)
+    unpacker = msgpack.Unpacker(
+        max_buffer_size=limits.max_message_bytes + READ_BYTES,
+        raw=False,
+        max_array_len=limits.max_items,
+        max_map_len=limits.max_items,
+    )
     num_bytes_read = num_bytes_parsed = 0
+    deadline: float | None = None
     while True:
-        is_partial = num_bytes_parsed < num_bytes_read
         try:
-            async with asyncio.timeout(limits.partial_message_timeout_s if is_partial else None):
+            async with asyncio.timeout_at(deadline):
                 data = await reader.read(READ_BYTES)
         except TimeoutError:
-            raise ProtocolError(
-                f"got part of a message, then nothing for {limits.partial_message_timeout_s:g} s"
-            ) from None
+            raise ProtocolError(f"got only part of a message within {limits.partial_message_timeout_s:g} s") from None
         if not data:
             return
         if len(data) == READ_BYTES:
@@ -78,8 +85,12 @@ async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIt
         try:
             unpacker.feed(data)
             for message in unpacker:
-                num_bytes_parsed = unpacker.tell()
+                num_bytes_parsed, deadline = unpacker.tell(), None
                 yield _parse_request(message)
+            if num_bytes_parsed == num_bytes_read:
+                deadline = None
+            elif deadline is None:  # one for the whole message, however slowly it trickles in
+                deadline = asyncio.get_running_loop().time() + limits.partial_message_timeout_s
         except msgpack.exceptions.BufferFull:
             raise ProtocolError(f"got a message of more than {limits.max_message_bytes} bytes") from None
         except (ValueError, msgpack.exceptions.UnpackException) as error:

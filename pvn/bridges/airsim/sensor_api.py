@@ -1,223 +1,145 @@
-"""The calls of the AirSim API about the vehicle's state, what it sees and touches, and the objects in the field."""
+"""The calls of the AirSim API that read a vehicle's sensors."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim.frames import rotation_from_yaw, swap_rates, swap_rotation, swap_vector, to_ned
-from pvn.bridges.airsim.host import CAMERA_NAMES, Host
-from pvn.bridges.airsim.images import IMAGE_TYPES, SCENE, SEGMENTATION, ImageRequest
-from pvn.bridges.airsim.wire_types import encode_pose, encode_quaternion, encode_vector, parse_pose
+from pvn.bridges.airsim import sensors
+from pvn.bridges.airsim.drone import Drone
+from pvn.bridges.airsim.frames import swap_rates, swap_vector
+from pvn.bridges.airsim.host import Host
+from pvn.bridges.airsim.images import segmentation_colours
+from pvn.bridges.airsim.settings import DISTANCE_SENSOR, GPU_LIDAR, LIDAR, SensorSettings
+from pvn.bridges.airsim.state_api import encode_geo_point, geo_point
+from pvn.bridges.airsim.wire_types import encode_pose, encode_quaternion, encode_vector
 
-MAX_IMAGES = 16
-MAX_PATTERN_LENGTH = 200
-
-
-def simGetVehiclePose(host: Host, vehicle_name: str = "") -> dict[str, Any]:
-    """The vehicle's pose, NED."""
-    return encode_pose(host.vehicle.position, host.vehicle.rotation)
-
-
-def _has_nan(values: Any) -> bool:
-    return isinstance(values, dict) and any(isinstance(one, float) and math.isnan(one) for one in values.values())
+_GYROSCOPE, _ACCELEROMETER, _BAROMETER, _MAGNETOMETER = range(4)
+_FIX_3D = 3
+GPS_ERROR_M = 0.1
+"""The error that the receiver claims, as AirSim's does once it has settled; what it reports is exact."""
 
 
-def simSetVehiclePose(host: Host, vehicle_pose: Any, ignore_collision: Any = True, vehicle_name: str = "") -> None:
-    """Move the vehicle to a pose at once, level and at rest; its motion ends.
+def _noisy(drone: Drone, sensor: int, sigma: float, values: Any) -> dict[str, float]:
+    return encode_vector((sensors.noise(drone, sensor, sigma) + values).tolist())
 
-    A position or orientation that contains NaN is left as it is.
-    """
-    if isinstance(vehicle_pose, dict):
-        current = simGetVehiclePose(host)
-        vehicle_pose = {
-            part: current[part] if _has_nan(vehicle_pose.get(part)) else vehicle_pose.get(part) for part in current
+
+def getImuData(host: Host, imu_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+    """The true attitude; body rates and specific force with noise, forward right down."""
+    drone = host.find_drone(vehicle_name)
+    rates, force = swap_rates(drone.vehicle.rates_body), sensors.specific_force(drone)
+    return {
+        "time_stamp": drone.vehicle.time_ns,
+        "orientation": encode_quaternion(sensors.attitude(drone)),
+        "angular_velocity": _noisy(drone, _GYROSCOPE, sensors.GYROSCOPE_NOISE, rates),
+        "linear_acceleration": _noisy(drone, _ACCELEROMETER, sensors.ACCELEROMETER_NOISE, force),
+    }
+
+
+def getBarometerData(host: Host, barometer_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+    """Pressure with noise, Pa; the altitude it stands for, metres; and the pressure at sea level, hPa."""
+    drone = host.find_drone(vehicle_name)
+    error = float(sensors.noise(drone, _BAROMETER, sensors.PRESSURE_NOISE_PA)[0])
+    pressure = sensors.air(geo_point(host, drone)[2])[0] + error
+    return {
+        "time_stamp": drone.vehicle.time_ns,
+        "altitude": sensors.altitude_of_pressure(pressure),
+        "pressure": pressure,
+        "qnh": sensors.SEA_LEVEL_PRESSURE_PA / 100,
+    }
+
+
+def getMagnetometerData(host: Host, magnetometer_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+    """The earth's magnetic field with noise, Gauss, forward right down."""
+    drone = host.find_drone(vehicle_name)
+    field = sensors.to_body(drone, sensors.magnetic_field(host.settings.origin))
+    return {
+        "time_stamp": drone.vehicle.time_ns,
+        "magnetic_field_body": _noisy(drone, _MAGNETOMETER, sensors.MAGNETOMETER_NOISE_GAUSS, field),
+        "magnetic_field_covariance": [],
+    }
+
+
+def getGpsData(host: Host, gps_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+    """The true place on the globe and velocity, NED, as by a receiver that has its fix."""
+    drone = host.find_drone(vehicle_name)
+    return {
+        "time_stamp": drone.vehicle.time_ns,
+        "gnss": {
+            "geo_point": encode_geo_point(geo_point(host, drone)),
+            "eph": GPS_ERROR_M,
+            "epv": GPS_ERROR_M,
+            "velocity": encode_vector(swap_vector(drone.vehicle.velocity)),
+            "fix_type": _FIX_3D,
+            "time_utc": drone.vehicle.time_ns // 1000,
+        },
+        "is_valid": True,
+    }
+
+
+def _find_sensor(drone: Drone, name: Any, kinds: tuple[int, ...]) -> SensorSettings:
+    """The sensor of a name; the first of its kind if the name is empty."""
+    fitting = {key: sensor for key, sensor in drone.settings.sensors.items() if sensor.kind in kinds}
+    if name == "" and fitting:
+        return next(iter(fitting.values()))
+    if name not in fitting:
+        known = ", ".join(fitting) or "none"
+        raise ValueError(f"sensor: got {str(name)[:80]!r}, expected {known}; settings.json can add others")
+    return fitting[name]
+
+
+def getDistanceSensorData(host: Host, distance_sensor_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+    """Metres to what the sensor looks at, without noise, as AirSim's."""
+    drone = host.find_drone(vehicle_name)
+    sensor = _find_sensor(drone, distance_sensor_name, (DISTANCE_SENSOR,))
+    position, rotation = sensors.relative_pose(sensor)
+    return {
+        "time_stamp": drone.vehicle.time_ns,
+        "distance": sensors.measure_distance(drone, sensor, host.scene.renderer),
+        "min_distance": sensor.min_distance,
+        "max_distance": sensor.max_distance,
+        "relative_pose": {"position": encode_vector(position), "orientation": encode_quaternion(rotation)},
+    }
+
+
+def getLidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Awaitable[dict[str, Any]]:
+    """The points that one rotation meets, without noise, as AirSim's; and the segmentation number of each."""
+    drone = host.find_drone(vehicle_name)
+    sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
+    renderer, ids, origin, time_ns = host.scene.renderer, host.scene.object_ids, drone.origin, drone.vehicle.time_ns
+    pose = encode_pose(*sensors.sensor_pose(drone, sensor), origin)
+    scan = sensors.prepare_scan(drone, sensor, renderer)
+
+    def measure() -> dict[str, Any]:
+        points, landmarks = scan()
+        return {
+            "time_stamp": time_ns,
+            "point_cloud": points.ravel().tolist() or [0.0],  # as AirSim's RPC library cannot send empty lists
+            "pose": pose,
+            "segmentation": [ids[index + 2] if index >= 0 else ids[1] for index in landmarks.tolist()] or [0],
+            "groundtruth": [],
         }
-    host.vehicle.teleport(*parse_pose(vehicle_pose))
+
+    return host.run_in_thread(measure)
 
 
-def _kinematics(host: Host) -> dict[str, Any]:
-    vehicle = host.vehicle
-    return {
-        **encode_pose(vehicle.position, vehicle.rotation),
-        "linear_velocity": encode_vector(swap_vector(vehicle.velocity)),
-        "angular_velocity": encode_vector(swap_rates(vehicle.rates_body)),
-        "linear_acceleration": encode_vector(swap_vector(vehicle.acceleration)),
-        "angular_acceleration": encode_vector((0.0, 0.0, 0.0)),
-    }
+def getGPULidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Awaitable[dict[str, Any]]:
+    """As getLidarData, but five numbers for each point: x, y, z, its segmentation colour, and an intensity of 1."""
+    drone = host.find_drone(vehicle_name)
+    sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
+    ids, time_ns = host.scene.object_ids, drone.vehicle.time_ns
+    pose = encode_pose(*sensors.sensor_pose(drone, sensor), drone.origin)
+    scan = sensors.prepare_scan(drone, sensor, host.scene.renderer)
 
+    def measure() -> dict[str, Any]:
+        points, landmarks = scan()
+        colours = segmentation_colours([ids[index + 2] if index >= 0 else ids[1] for index in landmarks.tolist()])
+        packed = (colours.astype(int) * [1 << 16, 1 << 8, 1]).sum(-1).tolist()
+        cloud = [
+            value
+            for point, colour in zip(points.tolist(), packed, strict=True)
+            for value in (*point, float(colour), 1.0)
+        ]
+        return {"time_stamp": time_ns, "point_cloud": cloud or [0.0], "pose": pose}
 
-def simGetGroundTruthKinematics(host: Host, vehicle_name: str = "") -> dict[str, Any]:
-    """Pose, velocities and accelerations, NED; angular accelerations are not computed and always 0."""
-    return _kinematics(host)
-
-
-def simGetCollisionInfo(host: Host, vehicle_name: str = "") -> dict[str, Any]:
-    """The last collision since the last reset; collisions are reported, but do not stop the vehicle."""
-    collision = host.last_collision
-    position = encode_vector(to_ned(collision.position)) if collision else encode_vector((0.0, 0.0, 0.0))
-    return {
-        "has_collided": collision is not None,
-        "normal": encode_vector((0.0, 0.0, 0.0)),
-        "impact_point": position,
-        "position": position,
-        "penetration_depth": 0.0,
-        "time_stamp": collision.time_ns if collision else 0,
-        "object_name": host.object_names[collision.landmark_index] if collision else "",
-        "object_id": collision.landmark_index + 1 if collision else -1,
-    }
-
-
-_HOME_LATITUDE, _HOME_LONGITUDE, _HOME_ALTITUDE = 47.641468, -122.140165, 122.0  # AirSim's default home
-_METRES_PER_DEGREE = 111_319.5
-
-
-def _geo_point(host: Host) -> dict[str, float]:
-    north, east, down = to_ned(host.vehicle.position)
-    metres_per_degree_east = _METRES_PER_DEGREE * math.cos(math.radians(_HOME_LATITUDE))
-    return {
-        "latitude": _HOME_LATITUDE + north / _METRES_PER_DEGREE,
-        "longitude": _HOME_LONGITUDE + east / metres_per_degree_east,
-        "altitude": _HOME_ALTITUDE - down,
-    }
-
-
-def getHomeGeoPoint(host: Host, vehicle_name: str = "") -> dict[str, float]:
-    """Latitude, longitude and altitude of AirSim's default home."""
-    return {"latitude": _HOME_LATITUDE, "longitude": _HOME_LONGITUDE, "altitude": _HOME_ALTITUDE}
-
-
-def getMultirotorState(host: Host, vehicle_name: str = "") -> dict[str, Any]:
-    """The vehicle's complete state; there is no remote control."""
-    remote = dict.fromkeys(("pitch", "roll", "throttle", "yaw"), 0.0)
-    switches = {f"switch{number}": 0 for number in range(1, 9)}
-    return {
-        "collision": simGetCollisionInfo(host),
-        "kinematics_estimated": _kinematics(host),
-        "gps_location": _geo_point(host),
-        "timestamp": host.vehicle.time_ns,
-        "landed_state": 0 if host.vehicle.is_landed else 1,
-        "rc_data": {"timestamp": 0, **remote, **switches, "is_initialized": False, "is_valid": False},
-        "ready": True,
-        "ready_message": "",
-        "can_arm": True,
-    }
-
-
-def _check_camera(name: Any) -> None:
-    if str(name) not in CAMERA_NAMES:
-        raise ValueError(f"camera: got {name!r}, expected one of {', '.join(CAMERA_NAMES)}, all the same camera")
-
-
-def _parse_image_request(request: Any) -> ImageRequest:
-    if not isinstance(request, dict):
-        raise ValueError(f"simGetImages: got a request of {type(request).__name__}, expected an ImageRequest")
-    _check_camera(request.get("camera_name", "0"))
-    image_type = request.get("image_type", SCENE)
-    if image_type not in IMAGE_TYPES:
-        known = ", ".join(f"{name} ({number})" for number, name in IMAGE_TYPES.items())
-        raise ValueError(f"image_type: got {image_type!r}, expected one of {known}")
-    is_float = bool(request.get("pixels_as_float", False))
-    if is_float and image_type in (SCENE, SEGMENTATION):
-        raise ValueError(f"pixels_as_float: got True for {IMAGE_TYPES[image_type]}, expected a depth type")
-    return ImageRequest(image_type, is_float, bool(request.get("compress", True)))
-
-
-async def _images(host: Host, requests: list[ImageRequest]) -> list[dict[str, Any]]:
-    """Images of the moment of the call, rendered in other threads."""
-    position, rotation = host.camera_pose()
-    shared = {
-        "camera_position": encode_vector(to_ned(position)),
-        "camera_orientation": encode_quaternion(swap_rotation(rotation)),
-        "time_stamp": host.vehicle.time_ns,
-        "message": "",
-        "width": host.camera.width,
-        "height": host.camera.height,
-    }
-    images = host.render_images(requests)
-    return [
-        {
-            **shared,
-            **await image,
-            "pixels_as_float": request.is_float,
-            "compress": request.is_compressed,
-            "image_type": request.image_type,
-        }
-        for request, image in zip(requests, images, strict=True)
-    ]
-
-
-def simGetImages(
-    host: Host, requests: Any, vehicle_name: str = "", *rest: Any
-) -> Coroutine[Any, Any, list[dict[str, Any]]]:
-    """Several images of the same moment."""
-    if not isinstance(requests, list) or not 1 <= len(requests) <= MAX_IMAGES:
-        got = len(requests) if isinstance(requests, list) else type(requests).__name__
-        raise ValueError(f"simGetImages: got {got} requests, expected a list of 1 to {MAX_IMAGES}")
-    return _images(host, [_parse_image_request(request) for request in requests])
-
-
-def simGetImage(
-    host: Host, camera_name: Any, image_type: Any, vehicle_name: str = "", *rest: Any
-) -> Coroutine[Any, Any, bytes]:
-    """One image as a PNG file."""
-    request = _parse_image_request({"camera_name": camera_name, "image_type": image_type})
-
-    async def png() -> bytes:
-        images = await _images(host, [request])
-        data: bytes = images[0]["image_data_uint8"]
-        return data
-
-    return png()
-
-
-def simGetCameraInfo(host: Host, camera_name: Any, vehicle_name: str = "", *rest: Any) -> dict[str, Any]:
-    """The camera's pose, NED, its horizontal field of view, degrees, and its projection matrix.
-
-    The matrix is that of a pinhole camera, without near and far planes.
-    """
-    _check_camera(camera_name)
-    position, rotation = host.camera_pose()
-    across = 1 / math.tan(host.camera.horizontal_view / 2)
-    down = across * host.camera.width / host.camera.height
-    matrix = [[across, 0.0, 0.0, 0.0], [0.0, down, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
-    view = math.degrees(host.camera.horizontal_view)
-    return {"pose": encode_pose(position, rotation), "fov": view, "proj_mat": {"matrix": matrix}}
-
-
-def simSetCameraPose(host: Host, camera_name: Any, camera_pose: Any, vehicle_name: str = "", *rest: Any) -> None:
-    """Turn the camera relative to the body; its position stays at the drone's centre."""
-    _check_camera(camera_name)
-    # Unlike in a vehicle's pose, both frames are body frames: y and z change sign, and north and east do not come in.
-    w, x, y, z = parse_pose(camera_pose)[1]
-    host.camera_mount = (w, x, -y, -z)
-
-
-def simListSceneObjects(host: Host, name_regex: Any = ".*") -> list[str]:
-    """Names of the landmarks that match a regular expression."""
-    if not isinstance(name_regex, str) or len(name_regex) > MAX_PATTERN_LENGTH:
-        got = f"{len(name_regex)} characters" if isinstance(name_regex, str) else type(name_regex).__name__
-        raise ValueError(
-            f"name_regex: got {got}, expected a regular expression of at most {MAX_PATTERN_LENGTH} characters"
-        )
-    try:
-        pattern = re.compile(name_regex)
-    except re.error as error:
-        raise ValueError(f"name_regex: got {name_regex!r}, expected a regular expression: {error}") from None
-    return [name for name in host.object_names if pattern.fullmatch(name)]
-
-
-def simGetObjectPose(host: Host, object_name: Any, *rest: Any) -> dict[str, Any]:
-    """A landmark's pose, NED; NaN for an unknown name, as in AirSim."""
-    if object_name not in host.object_names:
-        nan = (math.nan,) * 3
-        return {"position": encode_vector(nan), "orientation": encode_quaternion((math.nan, *nan))}
-    landmark = host.renderer.layout.landmarks[host.object_names.index(object_name)]
-    return encode_pose((landmark.x, landmark.y, 0.0), rotation_from_yaw(landmark.yaw))
-
-
-def simGetSegmentationObjectID(host: Host, mesh_name: Any) -> int:
-    """A landmark's number in segmentation images; -1 for an unknown name."""
-    return host.object_names.index(mesh_name) + 1 if mesh_name in host.object_names else -1
+    return host.run_in_thread(measure)

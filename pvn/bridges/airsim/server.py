@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from pvn.bridges.airsim import DEFAULT_PORT
@@ -17,6 +19,10 @@ from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encod
 log = logging.getLogger(__name__)
 
 
+def _close_coroutine(coroutine: Coroutine[Any, Any, Any], _: asyncio.Task[None]) -> None:
+    coroutine.close()
+
+
 class _Connection:
     """One client. Its calls start in the order they arrive; those that take time are answered when they finish."""
 
@@ -24,38 +30,64 @@ class _Connection:
         self._host, self._writer = host, writer
         self._call_slots = asyncio.Semaphore(limits.max_pending_calls)
         self._pending: set[asyncio.Task[None]] = set()
+        self._is_writing, self._is_rendering = asyncio.Lock(), asyncio.Lock()
+        self._unread_timeout_s = limits.unread_timeout_s
 
-    def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
-        if request.message_id is not None and not self._writer.is_closing():
+    async def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
+        """Send an answer once the client has read the ones before, of which only one is kept in a buffer."""
+        if request.message_id is None:
+            return
+        async with self._is_writing:
+            if self._writer.is_closing():
+                return
             self._writer.write(encode_response(request.message_id, error, result))
+            try:
+                async with asyncio.timeout(self._unread_timeout_s):
+                    await self._writer.drain()
+            except TimeoutError:
+                log.warning("connection closed, an answer was not read within %g s", self._unread_timeout_s)
+                self._writer.transport.abort()
+
+    def _refuse(self, request: RpcRequest, error: ValueError) -> str:
+        """Tell the server's console, as clients' join() tells nobody; returns what to tell the client."""
+        text = str(error) if request.method in str(error) else f"{request.method}: {error}"
+        self._host.tell_once(f"refused: {text}")
+        return text
 
     async def _answer_later(self, request: RpcRequest, awaitable: Awaitable[Any]) -> None:
-        try:
-            self._answer(request, None, await awaitable)
-        except Exception as error:  # a failure in one call is reported to its caller and must not stop the server
-            log.exception("%s failed", request.method)
-            self._answer(request, f"{request.method}: {error}", None)
-        finally:
-            self._call_slots.release()
+        # A client's images are made one after another, each once the last was read: it cannot fill our memory.
+        async with self._is_rendering if inspect.iscoroutine(awaitable) else nullcontext():
+            error, result = None, None
+            try:
+                result = await awaitable
+            except ValueError as refusal:
+                error = self._refuse(request, refusal)
+            except Exception as failure:  # a failure in one call is reported to its caller and must not stop the server
+                log.exception("%s failed", request.method)
+                error = f"{request.method}: {failure}"
+            with suppress(OSError):  # the client has gone
+                await self._answer(request, error, result)
+        self._call_slots.release()
 
     async def handle(self, request: RpcRequest) -> None:
         """Start a call."""
         try:
             result = dispatch(self._host, request.method, request.arguments)
         except ValueError as error:
-            self._answer(request, str(error), None)
+            await self._answer(request, self._refuse(request, error), None)
         except Exception as error:  # as above
             log.exception("%s failed", request.method)
-            self._answer(request, f"{request.method}: {error}", None)
+            await self._answer(request, f"{request.method}: {error}", None)
         else:
             if inspect.isawaitable(result):
                 await self._call_slots.acquire()
                 task = asyncio.ensure_future(self._answer_later(request, result))
                 self._pending.add(task)
                 task.add_done_callback(self._pending.discard)
+                if inspect.iscoroutine(result):  # of which a cancelled task may not have run a single line
+                    task.add_done_callback(functools.partial(_close_coroutine, result))
             else:
-                self._answer(request, None, result)
-        await self._writer.drain()  # a client that does not read its answers is not read from either
+                await self._answer(request, None, result)  # a client that does not read is not read from either
 
     def close(self) -> None:
         """Drop the pending calls, which nobody is waiting for; the vehicle carries on with its motion."""

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 
 from pvn.bridges.airsim import motions
-from pvn.bridges.airsim.frames import (
-    NED_ORIGIN_WORLD,
-    Quaternion,
-    Vector,
-    from_ned,
-    roll_pitch_yaw,
-    rotation_from_yaw,
-    swap_rotation,
-)
+from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, roll_pitch_yaw, rotation_from_yaw
 from pvn.bridges.airsim.motions import Motion, Setpoint, VehicleState
 from pvn.simulator import cpu
 from pvn.simulator.quadcopter import (
@@ -39,10 +32,15 @@ from pvn.simulator.quadcopter import (
     Airframe,
     hover_rotor_speed,
 )
+from pvn.world.layout import FIELD_SIZE
 
 NUM_SUBSTEPS = 5
 TICK_SECONDS = NUM_SUBSTEPS * SUBSTEP_SECONDS
 """Time between two evaluations of the motion, 10 ms."""
+
+WINDY_ACCELERATION, WINDY_CLIMB = 20.0, 10.0  # m/s^2, sideways (64 degrees of tilt) and vertically
+WIND_GAIN = 1.0  # 1/s
+MAX_WIND_CORRECTION, MAX_ALTITUDE_CORRECTION_M = 15.0, 3.0  # m/s, metres
 
 OnDone = Callable[[bool], None]
 """Called with True when a motion succeeds, and with False when it fails or is superseded."""
@@ -52,27 +50,66 @@ def _ignore(has_succeeded: bool) -> None:
     """Used when nobody is waiting for the motion."""
 
 
-def reachable_position(position_ned: Vector) -> Vector:
-    """Convert an NED position to the field frame, metres; raises ValueError if the drone cannot get there."""
-    x, y, z = from_ned(position_ned)
-    if not (all(WEST_LIMIT <= one <= EAST_LIMIT for one in (x, y)) and LOWEST - 1e-6 <= z <= HIGHEST):
-        raise ValueError(
-            f"position: got {position_ned}, which is ({x:g}, {y:g}, {z:g}) in the field, expected x and y in "
-            f"{WEST_LIMIT:g} to {EAST_LIMIT:g} m and z in {LOWEST:g} to {HIGHEST:g} m"
-        )
+def _rate_of_change(before: Vector, after: Vector) -> Vector:
+    """Per second, over a tick."""
+    x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(after, before, strict=True))
     return x, y, z
+
+
+Border = Literal["stop", "refuse", "open"]
+"""What happens to a goal beyond the border, which is 10 m beyond the fences: the drone stops at the border, the motion
+is refused, or there is no border."""
+OPEN_HIGHEST = 10_000.0
+
+
+def ceiling(border: Border) -> float:
+    """The greatest height, metres."""
+    return OPEN_HIGHEST if border == "open" else HIGHEST
+
+
+def clamp_position(position: Vector, border: Border) -> Vector:
+    """The place nearest to a position, field frame, metres, that the drone can reach."""
+    x, y, z = position
+    z = min(max(z, LOWEST), ceiling(border))
+    if border == "open":
+        return x, y, z
+    return min(max(x, WEST_LIMIT), EAST_LIMIT), min(max(y, WEST_LIMIT), EAST_LIMIT), z
+
+
+def _without_walls(state: torch.Tensor, setpoint: torch.Tensor, airframe: Airframe) -> None:
+    """Advance by one substep as in the middle of a field: nothing but the walls depends on where a drone is."""
+    row = state.numpy()[0]
+    middle = FIELD_SIZE / 2
+    shift = [row[POSITION + axis] - middle for axis in range(2)]
+    for axis in range(2):
+        row[POSITION + axis] = middle
+    cpu.advance(state, setpoint, airframe, 1)
+    for axis in range(2):
+        row[POSITION + axis] += shift[axis]
 
 
 class Vehicle:
     """A quadcopter, its clock and its current motion. It knows nothing of clients, threads or wall-clock time."""
 
-    def __init__(self, airframe: Airframe = Airframe()) -> None:
-        """On the ground in the middle of the field, facing north, disarmed."""
-        self.airframe = airframe
-        self.num_ticks = 0
-        """Ticks since the start; not even a reset sets it back."""
-        self.pause_at_tick: int | None = None
-        """The tick at which the clock stops; None: it keeps running."""
+    def __init__(
+        self,
+        *,
+        home: Vector = NED_ORIGIN_WORLD,
+        home_yaw: float = math.pi / 2,
+        border: Border = "stop",
+        is_armed_at_first: bool = True,
+        is_floating: bool = False,
+        num_ticks: int = 0,
+    ) -> None:
+        """At home: by default on the ground in the middle of the field, facing north, armed as in AirSim.
+
+        is_floating: it stays wherever it is put, in any attitude, and does not fly.
+        """
+        self.is_floating = is_floating
+        self.airframe = Airframe()
+        self.home, self.border, self.num_ticks = home, border, num_ticks
+        """Where it starts, field frame, metres; and ticks since the start, which not even a reset sets back."""
+        self._home_yaw, self._is_armed_at_first = home_yaw, is_armed_at_first
         self._on_done: OnDone = _ignore
         self._state_tensor = torch.zeros((1, NUM_STATES), dtype=torch.float64)
         self._setpoint_tensor = torch.zeros((1, NUM_SETPOINTS), dtype=torch.float64)
@@ -83,11 +120,19 @@ class Vehicle:
     def reset(self) -> None:
         """Restore the initial state, except for the clock."""
         self._report(False)
-        self.is_armed, self.has_api_control, self.is_landed = False, False, True
+        self.is_armed, self.has_api_control = self._is_armed_at_first, False
         self.acceleration: Vector = (0.0, 0.0, 0.0)
         """Over the last tick, field frame, m/s^2."""
-        self._motion: Motion = motions.hover(LOWEST)
-        self._set_pose(NED_ORIGIN_WORLD, rotation_from_yaw(math.pi / 2), 0.0)
+        self.turn_acceleration: Vector = (0.0, 0.0, 0.0)
+        """Over the last tick, our body frame, rad/s^2."""
+        self._wind_correction = [0.0, 0.0, 0.0]
+        self._put(self.home, rotation_from_yaw(self._home_yaw))
+
+    def _put(self, position: Vector, rotation: Quaternion) -> None:
+        """Put the vehicle somewhere, at rest: landed if that is on the ground, else hovering."""
+        self.is_landed = self.is_floating or position[2] < LOWEST + motions.LANDED_HEIGHT_M
+        self._set_pose(position, rotation, 0.0 if self.is_landed else hover_rotor_speed(self.airframe))
+        self._motion: Motion = motions.hover(position[2])
 
     def _set_pose(self, position: Vector, rotation: Quaternion, rotor_speed: float) -> None:
         """Put the vehicle somewhere, at rest."""
@@ -107,14 +152,9 @@ class Vehicle:
         return self.num_ticks * round(TICK_SECONDS * 1e9)
 
     @property
-    def is_paused(self) -> bool:
-        """Whether the clock is stopped."""
-        return self.pause_at_tick is not None and self.num_ticks >= self.pause_at_tick
-
-    @property
     def is_awaited(self) -> bool:
-        """Whether someone is waiting for simulated time to pass."""
-        return not self.is_paused and (self.pause_at_tick is not None or self._on_done is not _ignore)
+        """Whether someone is waiting for its motion to end."""
+        return self._on_done is not _ignore
 
     @property
     def position(self) -> Vector:
@@ -150,14 +190,44 @@ class Vehicle:
         """What a motion knows of the vehicle."""
         return VehicleState(self.time_s, self.position, self.velocity, self.yaw)
 
-    def teleport(self, position_ned: Vector, rotation_ned: Quaternion) -> None:
-        """Move to another place at once: level and hovering there, or landed if it is on the ground."""
-        x, y, z = reachable_position(position_ned)
-        level = rotation_from_yaw(roll_pitch_yaw(swap_rotation(rotation_ned))[2])
+    @property
+    def is_at_border(self) -> bool:
+        """Whether an invisible wall holds it."""
+        east, north = self._state_row[POSITION : POSITION + 2].tolist()
+        return self.border != "open" and not WEST_LIMIT < min(east, north) <= max(east, north) < EAST_LIMIT
+
+    @property
+    def rotor_speeds(self) -> list[float]:
+        """rad/s: front left, front right, back right, back left."""
+        speeds: list[float] = self._state_row[ROTORS:].tolist()
+        return speeds
+
+    def teleport(self, position: Vector, rotation: Quaternion) -> None:
+        """Move to another place, field frame, at once: level and hovering there, or landed if it is on the ground."""
         self._report(False)
-        self.is_landed = z < LOWEST + motions.LANDED_HEIGHT_M
-        self._set_pose((x, y, max(z, LOWEST)), level, 0.0 if self.is_landed else hover_rotor_speed(self.airframe))
-        self._motion = motions.hover(z)
+        attitude = rotation if self.is_floating else rotation_from_yaw(roll_pitch_yaw(rotation)[2])
+        self._put(clamp_position(position, self.border), attitude)
+
+    def set_state(self, position: Vector, rotation: Quaternion, velocity: Vector, rates_body: Vector) -> None:
+        """Take over a whole state: position, attitude and velocity in the field frame, body rates in our body frame."""
+        self._report(False)
+        self._put(clamp_position(position, self.border), rotation)
+        self.is_landed = self.is_floating or (self.is_landed and not any(velocity))
+        self._state_row[VELOCITY : VELOCITY + 3] = velocity
+        self._state_row[RATES : RATES + 3] = rates_body
+
+    def set_wind(self, wind: Vector) -> None:
+        """Let the air move, m/s, field frame.
+
+        Against wind the drone may lean as far as its rotors can hold it.
+        """
+        calm = Airframe()
+        self._wind_correction = [0.0, 0.0, 0.0]
+        self.airframe = calm._replace(
+            wind_x=wind[0], wind_y=wind[1], wind_z=wind[2],
+            acceleration_max=WINDY_ACCELERATION if any(wind) else calm.acceleration_max,
+            climb_max=WINDY_CLIMB if any(wind) else calm.climb_max,
+        )  # fmt: skip
 
     def start_motion(self, motion: Motion, on_done: OnDone = _ignore) -> None:
         """Start a motion. The previous one ends here and counts as failed, as in AirSim."""
@@ -183,10 +253,23 @@ class Vehicle:
     def _apply(self, setpoint: Setpoint) -> None:
         """Write the set-point as the controller wants it, with speeds along the current heading."""
         yaw = self.yaw
-        east, north = setpoint.velocity
+        east, north = (want + extra for want, extra in zip(setpoint.velocity, self._wind_correction[:2], strict=True))
         self._setpoint_row[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
         self._setpoint_row[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
-        self._setpoint_row[YAW_RATE], self._setpoint_row[ALTITUDE] = setpoint.yaw_rate, setpoint.altitude
+        self._setpoint_row[YAW_RATE] = setpoint.yaw_rate
+        self._setpoint_row[ALTITUDE] = min(setpoint.altitude, ceiling(self.border)) + self._wind_correction[2]
+
+    def _correct_for_wind(self, setpoint: Setpoint) -> None:
+        """Integrate the errors of velocity and altitude: without wind the controller needs no integrator."""
+        if not (self.airframe.wind_x or self.airframe.wind_y or self.airframe.wind_z):
+            return
+        correction, limit = self._wind_correction, MAX_WIND_CORRECTION
+        for axis in range(2):
+            error = setpoint.velocity[axis] - self.velocity[axis]
+            correction[axis] = min(max(correction[axis] + WIND_GAIN * TICK_SECONDS * error, -limit), limit)
+        climb_error = (setpoint.altitude - self.position[2]) / motions.CLIMB_LEAD_S - self.velocity[2]
+        limit = MAX_ALTITUDE_CORRECTION_M
+        correction[2] = min(max(correction[2] + WIND_GAIN * TICK_SECONDS * climb_error, -limit), limit)
 
     def tick(self) -> None:
         """Advance the simulation by TICK_SECONDS."""
@@ -194,12 +277,16 @@ class Vehicle:
         if self.is_landed:
             return
         setpoint, _ = self._motion(self.state)
-        velocity_before = self.velocity
+        velocity_before, rates_before = self.velocity, self.rates_body
         for _ in range(NUM_SUBSTEPS):  # each substep changes the heading, along which the controller wants its speeds
             self._apply(setpoint)
-            cpu.advance(self._state_tensor, self._setpoint_tensor, self.airframe, 1)
-        x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(self.velocity, velocity_before, strict=True))
-        self.acceleration = (x, y, z)
+            if self.border == "open":
+                _without_walls(self._state_tensor, self._setpoint_tensor, self.airframe)
+            else:
+                cpu.advance(self._state_tensor, self._setpoint_tensor, self.airframe, 1)
+        self.acceleration = _rate_of_change(velocity_before, self.velocity)
+        self.turn_acceleration = _rate_of_change(rates_before, self.rates_body)
+        self._correct_for_wind(setpoint)
         _, has_succeeded = self._motion(self.state)
         if has_succeeded is not None:
             self._end_motion(setpoint, has_succeeded)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pvn.bridges.airsim.frames import Quaternion, Vector, swap_rotation, to_ned
+from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, swap_rotation, to_ned
 
 
 def parse_number(value: Any, name: str) -> float:
@@ -53,9 +53,19 @@ def encode_quaternion(components: Sequence[float]) -> dict[str, float]:
     return {"w_val": w, "x_val": x, "y_val": y, "z_val": z}
 
 
-def encode_pose(position_world: Sequence[float], rotation: Sequence[float]) -> dict[str, Any]:
-    """A Pose, NED, from a position and a rotation in our field frame."""
+def encode_pose(
+    position_world: Sequence[float], rotation: Sequence[float], origin: Vector = NED_ORIGIN_WORLD
+) -> dict[str, Any]:
+    """A Pose, NED from `origin`, from a position and a rotation in our field frame."""
     return {
-        "position": encode_vector(to_ned(position_world)),
+        "position": encode_vector(to_ned(position_world, origin)),
         "orientation": encode_quaternion(swap_rotation(rotation)),
     }
+
+
+def parse_text(value: Any, name: str, max_length: int = 200) -> str:
+    """A string of bounded length."""
+    if not isinstance(value, str) or len(value) > max_length:
+        got = f"{len(value)} characters" if isinstance(value, str) else type(value).__name__
+        raise ValueError(f"{name}: got {got}, expected a text of at most {max_length} characters")
+    return value

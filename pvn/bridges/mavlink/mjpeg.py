@@ -6,12 +6,13 @@ import asyncio
 import functools
 import io
 import logging
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 
-from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.images import make_camera_row
+if TYPE_CHECKING:
+    from pvn.bridges.mavlink.server import SimulatedDrone
 
 log = logging.getLogger(__name__)
 
@@ -30,20 +31,20 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
 
 class CameraStream:
-    """Serves one host's camera. A client that reads slowly gets fewer pictures, not old ones."""
+    """Serves one drone's camera. A client that reads slowly gets fewer pictures, not old ones."""
 
-    def __init__(self, host: Host, frames_per_second: float = FRAMES_PER_SECOND) -> None:
-        self._host, self._interval_s = host, 1 / frames_per_second
+    def __init__(self, drone: SimulatedDrone, frames_per_second: float = FRAMES_PER_SECOND) -> None:
+        self._drone, self._interval_s = drone, 1 / frames_per_second
         self._num_clients = 0
         self._rendered: tuple[int, asyncio.Future[bytes]] | None = None
 
     def _picture(self) -> asyncio.Future[bytes]:
         """A JPEG file of this tick, rendered once for all clients."""
-        tick = self._host.vehicle.num_ticks
+        tick = self._drone.vehicle.num_ticks
         if self._rendered is None or self._rendered[0] != tick:
-            row = make_camera_row(*self._host.camera_pose(), self._host.camera)
-            render = functools.partial(self._host.renderer.render_scene, row, self._host.camera)
-            self._rendered = tick, asyncio.ensure_future(self._host.run_in_thread(lambda: encode_jpeg(render())))
+            drone = self._drone
+            render = functools.partial(drone.scene.renderer.render_scene, drone.camera_row(), drone.camera)
+            self._rendered = tick, asyncio.ensure_future(drone.run_in_thread(lambda: encode_jpeg(render())))
         return self._rendered[1]
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

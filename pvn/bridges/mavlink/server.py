@@ -13,14 +13,15 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.frames import Vector, rotation_from_yaw, swap_rotation, to_ned
+from pvn.bridges.airsim.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
 from pvn.bridges.airsim.host import Host, HostConfig
-from pvn.bridges.airsim.images import CameraRenderer
+from pvn.bridges.airsim.images import CameraRenderer, Floats, make_camera_row
 from pvn.bridges.airsim.motions import LANDED_HEIGHT_M, Setpoint, VehicleState
 from pvn.bridges.mavlink.autopilot import UNSUPPORTED, Autopilot, receive, setpoint
 from pvn.bridges.mavlink.modes import Firmware
 from pvn.bridges.mavlink.progress import advance
 from pvn.bridges.mavlink.telemetry import BUILDERS, RATES_HZ, heartbeat
+from pvn.geometry import Camera
 from pvn.simulator.quadcopter import LOWEST
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class SimulatedDrone(Host):
         renderer: CameraRenderer,
         config: HostConfig = HostConfig(),
         *,
+        camera: Camera = Camera(),
         start: tuple[float, float, float] | None = None,
         firmware: Firmware = "px4",
     ) -> None:
@@ -55,12 +57,18 @@ class SimulatedDrone(Host):
         if not math.isfinite(config.speed):
             raise ValueError(f"speed: got {config.speed}, expected a finite number: MAVLink clients have clocks")
         super().__init__(renderer, config)
+        self.camera = camera
         if start is not None:
-            place: Vector = (start[0], start[1], LOWEST)
-            self.vehicle.teleport(to_ned(place), swap_rotation(rotation_from_yaw(start[2])))
+            self.vehicle.teleport((start[0], start[1], LOWEST), rotation_from_yaw(start[2]))
         self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.position)
         self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
         """Called after each tick with what the autopilot tells everyone."""
+
+    def camera_row(self) -> Floats:
+        """The camera (18,) of `simulator.rendering` at this moment: at the drone's centre, tilted down."""
+        mount = rotation_from_pitch(self.camera.tilt)
+        rotation = multiply_quaternions(self.vehicle.rotation, mount)
+        return make_camera_row(self.vehicle.position, rotation, self.camera)
 
     def _motion(self, vehicle: VehicleState) -> tuple[Setpoint, bool | None]:
         """The autopilot's set-points as a motion, which ends on the ground."""

@@ -13,7 +13,7 @@ pytest.importorskip("mavsdk", reason='needs MAVSDK: pip install "pvn-drone[mavli
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
 from pvn.bridges.airsim.field import FlightAborted
-from pvn.bridges.airsim.frames import rotation_from_yaw, swap_rotation, to_ned
+from pvn.bridges.airsim.frames import rotation_from_yaw
 from pvn.bridges.mavlink.autopilot import PARAMETERS, Autopilot, enter
 from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
 from pvn.bridges.mavlink.limits import Limits
@@ -48,7 +48,7 @@ def hover_at_once(served, position=(20.0, 20.0, 5.0), yaw=0.5):
 
     def put():
         drone = served.drone
-        drone.vehicle.teleport(to_ned(position), swap_rotation(rotation_from_yaw(yaw)))
+        drone.vehicle.teleport(position, rotation_from_yaw(yaw))
         drone.vehicle.start_motion(drone._motion)
         drone.autopilot = Autopilot(
             is_armed=True, is_landed=False, home=position, updated_at=drone.vehicle.time_s,
@@ -117,7 +117,7 @@ def take_over(served):
 
 
 def blow_away(served):
-    served.drone.vehicle.teleport(to_ned((58.0, 58.0, 5.0)), swap_rotation(rotation_from_yaw(0.5)))
+    served.drone.vehicle.teleport((58.0, 58.0, 5.0), rotation_from_yaw(0.5))
     served.drone.vehicle.start_motion(served.drone._motion)
 
 

@@ -17,7 +17,7 @@ from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.airsim.host import HostConfig
-from pvn.bridges.airsim.images import CameraRenderer, make_camera_row
+from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.mavlink.autopilot import Autopilot, receive
 from pvn.bridges.mavlink.modes import Mode
 from pvn.bridges.mavlink.server import MAX_CLIENTS, MAX_DATAGRAM, SimulatedDrone, parse_datagram
@@ -286,8 +286,7 @@ def test_the_camera_shows_what_the_renderer_renders(served, layout):
     with urllib.request.urlopen(served.camera_url.replace(".mjpg", ".jpg")) as answer:
         seen = np.asarray(Image.open(answer), np.int16)
     drone = served.drone
-    row = make_camera_row(*drone.camera_pose(), drone.camera)
-    rendered = CameraRenderer(layout, is_full=False).render_scene(row, drone.camera).astype(np.int16)
+    rendered = CameraRenderer(layout, is_full=False).render_scene(drone.camera_row(), drone.camera).astype(np.int16)
     assert seen.shape == (72, 128, 3) and np.abs(seen - rendered).mean() < 3
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(served.camera_url.replace("camera", "other"))

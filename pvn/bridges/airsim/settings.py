@@ -1,0 +1,292 @@
+"""What AirSim's settings.json says about vehicles, cameras and sensors, read as AirSim reads it.
+
+Positions and angles are AirSim's: x forward, y right, z down from the vehicle, or north, east, down; degrees in the
+file, radians here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pvn.bridges.airsim.frames import Quaternion, Vector, multiply_quaternions
+
+DISTANCE_SENSOR, LIDAR, GPU_LIDAR = 5, 6, 8
+"""AirSim's numbers of the sensor types that can be mounted anywhere."""
+_ALIASES = {
+    "": "front_center", "0": "front_center", "fpv": "front_center", "front-center": "front_center",
+    "1": "front_right", "2": "front_left", "3": "bottom_center", "4": "back_center",
+}  # fmt: skip
+AGENT_CAMERA = "pvn"
+"""The camera of our agents: at the drone's centre, looking 15 degrees down."""
+
+
+def camera_key(name: Any) -> str:
+    """The full name of a camera, which has several names in AirSim."""
+    return _ALIASES.get(str(name), str(name))
+
+
+def rotation_from_angles(roll: float, pitch: float, yaw: float) -> Quaternion:
+    """A rotation in AirSim's frames: yaw to the right, then pitch nose up, then roll right side down; radians."""
+    about_z = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+    about_y = (math.cos(pitch / 2), 0.0, math.sin(pitch / 2), 0.0)
+    about_x = (math.cos(roll / 2), math.sin(roll / 2), 0.0, 0.0)
+    return multiply_quaternions(about_z, multiply_quaternions(about_y, about_x))
+
+
+@dataclass(frozen=True)
+class Capture:
+    """The size of one type of image."""
+
+    width: int = 256
+    height: int = 144
+    view: float = math.radians(90.0)
+    """Horizontal field of view."""
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.width <= 8192 and 1 <= self.height <= 8192):
+            raise ValueError(f"image size: got {self.width} x {self.height}, expected 1 to 8192 pixels each way")
+        if not 0 < self.view < math.pi:
+            raise ValueError(f"FOV_Degrees: got {math.degrees(self.view):g}, expected more than 0 and less than 180")
+
+
+@dataclass(frozen=True)
+class CameraSettings:
+    """A camera as it is mounted at first."""
+
+    position: Vector = (0.0, 0.0, 0.0)
+    rotation: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    captures: Mapping[int, Capture] = field(default_factory=dict)
+    """By image type; those missing are as `default_capture`."""
+    default_capture: Capture = Capture()
+
+
+@dataclass(frozen=True)
+class SensorSettings:
+    """A distance sensor or a lidar."""
+
+    kind: int = LIDAR
+    position: Vector = (0.0, 0.0, 0.0)
+    rotation: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    min_distance: float = 0.2
+    max_distance: float = 40.0
+    num_channels: int = 16
+    points_per_rotation: int = 10_000
+    horizontal_start: float = 0.0
+    horizontal_end: float = 2 * math.pi
+    upper: float = math.radians(-15.0)
+    """Elevation of the highest channel."""
+    lower: float = math.radians(-45.0)
+    is_in_sensor_frame: bool = False
+    """Whether points are given in the sensor's frame; else north, east, down from the vehicle's home."""
+
+
+_DOWN, _BACK = rotation_from_angles(0, -math.pi / 2, 0), rotation_from_angles(0, 0, math.pi)
+DEFAULT_CAMERAS: dict[str, tuple[Vector, Quaternion]] = {
+    "front_center": ((0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)),
+    "front_right": ((0.5, 0.125, 0.0), (1.0, 0.0, 0.0, 0.0)),
+    "front_left": ((0.5, -0.125, 0.0), (1.0, 0.0, 0.0, 0.0)),
+    "bottom_center": ((0.0, 0.0, 0.05), _DOWN),
+    "back_center": ((-0.5, 0.0, 0.0), _BACK),
+}
+"""Where AirSim's quadcopter has cameras; the two front ones are 25 cm apart."""
+_AGENT_CAMERA = CameraSettings(
+    rotation=rotation_from_angles(0, -math.radians(15.0), 0), default_capture=Capture(width=128, height=72)
+)
+
+
+def default_cameras(capture: Capture = Capture()) -> dict[str, CameraSettings]:
+    """The cameras of a drone whose settings name none."""
+    named = {name: CameraSettings(*pose, default_capture=capture) for name, pose in DEFAULT_CAMERAS.items()}
+    return named | {AGENT_CAMERA: _AGENT_CAMERA}
+
+
+def default_sensors() -> dict[str, SensorSettings]:
+    """A lidar and a distance sensor that looks ahead, so that scripts that read them find some."""
+    lidar = SensorSettings(position=(0.0, 0.0, -0.1), max_distance=100.0)
+    return {"Distance": SensorSettings(kind=DISTANCE_SENSOR), "LidarSensor1": lidar}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VehicleSettings:
+    """One drone."""
+
+    position: Vector = (0.0, 0.0, 0.0)
+    """Where it starts, north, east, down from the middle of the field."""
+    yaw: float = 0.0
+    """Clockwise from north."""
+    is_armed: bool = True
+    """Whether it starts armed, as AirSim's do unless DefaultVehicleState is Disarmed."""
+    is_floating: bool = False
+    """Whether it is AirSim's ComputerVision: cameras that float wherever they are put, in any attitude."""
+    cameras: Mapping[str, CameraSettings] = field(default_factory=default_cameras)
+    sensors: Mapping[str, SensorSettings] = field(default_factory=default_sensors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What settings.json says, as far as we use it."""
+
+    vehicles: Mapping[str, VehicleSettings] = field(default_factory=lambda: {"SimpleFlight": VehicleSettings()})
+    external_cameras: Mapping[str, CameraSettings] = field(default_factory=dict)
+    """Cameras that stand in the field: positions are north, east, down from its middle."""
+    origin: tuple[float, float, float] = (47.641468, -122.140165, 122.0)
+    """Latitude and longitude, degrees, and altitude, metres, of the middle of the field; AirSim's by default."""
+    wind: Vector = (0.0, 0.0, 0.0)
+    """m/s, north, east, down."""
+    clock_speed: float = 1.0
+    text: str = "{}"
+    """The file itself, for clients that ask."""
+
+    def __post_init__(self) -> None:
+        if not self.vehicles:
+            raise ValueError("Vehicles: got none that AutoCreate creates, expected at least one")
+
+
+def _number(content: Mapping[str, Any], key: str, default: float) -> float:
+    value = content.get(key, default)
+    if isinstance(value, str) and value.lower() == "nan":
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"settings: got {key} {value!r}, expected a number")
+    return float(value)
+
+
+def _child(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise ValueError(f"settings: got {key} of type {type(value).__name__}, expected an object in braces")
+    return value
+
+
+def _position(content: Mapping[str, Any], default: Vector) -> Vector:
+    x, y, z = (_number(content, key, value) for key, value in zip("XYZ", default, strict=True))
+    return x, y, z
+
+
+def _rotation(content: Mapping[str, Any], default: Quaternion) -> Quaternion:
+    if not any(key in content for key in ("Roll", "Pitch", "Yaw")):
+        return default
+    roll, pitch, yaw = (math.radians(_number(content, key, 0.0)) for key in ("Roll", "Pitch", "Yaw"))
+    return rotation_from_angles(roll, pitch, yaw)
+
+
+def _captures(content: Mapping[str, Any], before: Mapping[int, Capture], usual: Capture) -> dict[int, Capture]:
+    entries = content.get("CaptureSettings", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("settings: got CaptureSettings that is not a list of objects, expected [{...}]")
+    captures = dict(before)
+    for entry in entries:
+        old = captures.get(int(_number(entry, "ImageType", 0)), usual)
+        captures[int(_number(entry, "ImageType", 0))] = Capture(
+            width=int(_number(entry, "Width", old.width)),
+            height=int(_number(entry, "Height", old.height)),
+            view=math.radians(_number(entry, "FOV_Degrees", math.degrees(old.view))),
+        )
+    return captures
+
+
+def _cameras(
+    content: Mapping[str, Any], usual: CameraSettings, known: Mapping[str, CameraSettings]
+) -> dict[str, CameraSettings]:
+    cameras = dict(known)
+    for name in content:
+        entry, old = _child(content, name), cameras.get(camera_key(name), usual)
+        cameras[camera_key(name)] = replace(
+            old,
+            position=_position(entry, old.position),
+            rotation=_rotation(entry, old.rotation),
+            captures=_captures(entry, old.captures, old.default_capture),
+        )
+    return cameras
+
+
+def _sensors(content: Mapping[str, Any]) -> dict[str, SensorSettings]:
+    sensors = {}
+    for name in content:
+        entry = _child(content, name)
+        kind = int(_number(entry, "SensorType", 0))
+        if kind not in (DISTANCE_SENSOR, LIDAR, GPU_LIDAR) or not entry.get("Enabled", True):
+            continue
+        is_lidar = kind != DISTANCE_SENSOR
+        rotations = _number(entry, "RotationsPerSecond", 10.0)
+        start, end = _number(entry, "HorizontalFOVStart", 0.0), _number(entry, "HorizontalFOVEnd", 360.0)
+        sensors[name] = SensorSettings(
+            kind=kind,
+            position=_position(entry, (0.0, 0.0, 0.0)),
+            rotation=_rotation(entry, (1.0, 0.0, 0.0, 0.0)),
+            min_distance=_number(entry, "MinDistance", 0.0 if is_lidar else 0.2),
+            max_distance=_number(entry, "Range" if is_lidar else "MaxDistance", 100.0 if is_lidar else 40.0),
+            num_channels=max(1, int(_number(entry, "NumberOfChannels", 16))),
+            points_per_rotation=min(
+                100_000, max(1, round(_number(entry, "PointsPerSecond", 100_000) / max(rotations, 1e-3)))
+            ),
+            horizontal_start=math.radians(start),
+            horizontal_end=math.radians(end if end > start else start + 360.0),  # equal ones mean all around
+            upper=math.radians(_number(entry, "VerticalFOVUpper", -15.0)),
+            lower=math.radians(_number(entry, "VerticalFOVLower", -45.0)),
+            is_in_sensor_frame=entry.get("DataFrame") == "SensorLocalFrame",
+        )
+    return sensors
+
+
+def _vehicle(
+    content: Mapping[str, Any], usual: CameraSettings, default_sensors_: Mapping[str, Any], mode: str
+) -> VehicleSettings:
+    known = default_cameras() | {
+        name: replace(usual, position=pose[0], rotation=pose[1]) for name, pose in DEFAULT_CAMERAS.items()
+    }
+    return VehicleSettings(
+        position=_position(content, (0.0, 0.0, 0.0)),
+        yaw=math.radians(_number(content, "Yaw", 0.0)),
+        is_armed=str(content.get("DefaultVehicleState", "Armed")).lower() not in ("disarmed", "inactive"),
+        is_floating=str(content.get("VehicleType", mode)).lower() == "computervision",
+        cameras=_cameras(_child(content, "Cameras"), usual, known),
+        sensors=_sensors({**default_sensors_, **_child(content, "Sensors")}) or default_sensors(),
+    )
+
+
+def parse_settings(text: str, capture: Capture = Capture()) -> Settings:
+    """Settings from the text of a settings.json; `capture` is the image size where it gives none."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"settings: not JSON ({error}); see docs/airsim.md for an example") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"settings: got {type(content).__name__}, expected an object in braces")
+    usual = CameraSettings(default_capture=capture)
+    usual = replace(usual, captures=_captures(_child(content, "CameraDefaults"), {}, capture))
+    mode = str(content.get("SimMode", ""))
+    vehicles = _child(content, "Vehicles") or {"SimpleFlight": {}}
+    geo_point, home = _child(content, "OriginGeopoint"), Settings.origin
+    return Settings(
+        vehicles={
+            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors"), mode)
+            for name in vehicles
+            if _child(vehicles, name).get("AutoCreate", True)
+        },
+        external_cameras=_cameras(_child(content, "ExternalCameras"), usual, {}),
+        origin=(
+            _number(geo_point, "Latitude", home[0]),
+            _number(geo_point, "Longitude", home[1]),
+            _number(geo_point, "Altitude", home[2]),
+        ),
+        wind=_position(_child(content, "Wind"), (0.0, 0.0, 0.0)),
+        clock_speed=_number(content, "ClockSpeed", 1.0),
+        text=text,
+    )
+
+
+def read_settings(path: Path, capture: Capture = Capture()) -> Settings:
+    """Settings from a settings.json."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise FileNotFoundError(
+            f"settings: cannot read {path} ({error.strerror}), expected AirSim's settings.json"
+        ) from None
+    return parse_settings(text, capture)
