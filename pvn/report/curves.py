@@ -177,9 +177,10 @@ def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequ
     panels = [
         (title, _of_split(some, preferred))
         for title, some, preferred in (("systems", others, "test"), ("pvn and what was changed", changed, "dev"))
-        if len({summary.system for summary in some}) > 1 or some is others
+        # PVN alone is in the first panel already.
+        if some and (some is others or {summary.system for summary in some} != {"pvn"})
     ]
-    panels = [(f"{title}, {some[0].split} split", some) for title, some in panels if some]
+    panels = [(f"{title}, {some[0].split} split", some) for title, some in panels]
     figure, cells = plt.subplots(
         1, len(panels), figsize=(6.6 * len(panels), 5.2), layout="constrained", squeeze=False, sharey=True
     )
