@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pvn.bridges.airsim.images import CameraRenderer
 
 
+def given(size: int | None, default: int) -> int:
+    """The size that the user gave, be it 0, or the default."""
+    return default if size is None else size
+
+
 @dataclass(frozen=True, kw_only=True)
 class Serve:
     """Run AirSim or MAVLink scripts in our simulator, in a field of your choice, until interrupted."""
@@ -65,7 +70,7 @@ class Serve:
         if self.what == "airsim":
             self._serve_airsim(renderer)
         else:
-            camera = Camera(width=self.width or 128, height=self.height or 72)
+            camera = Camera(width=given(self.width, 128), height=given(self.height, 72))
             serve_mavlink(
                 renderer, camera, self.speed, self.host, self.port, camera_port=self.camera_port,
                 firmware=self.autopilot or "px4", start=self.start,
@@ -90,7 +95,7 @@ class Serve:
         from pvn.cli.progress import working
         from pvn.geometry import Camera
 
-        capture = Capture(width=self.width or 256, height=self.height or 144)
+        capture = Capture(width=given(self.width, 256), height=given(self.height, 144))
         if self.settings is None:
             vehicle = VehicleSettings(cameras=default_cameras(capture))
             settings = Settings(vehicles={self.vehicle or "SimpleFlight": vehicle})
