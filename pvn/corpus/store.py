@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split, phrase_author
-from pvn.files import replacing
+from pvn.files import json_digest, replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
@@ -228,7 +228,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path}: landmark_classes: got {str(classes)[:60]}, expected a list of names; make the corpus again"
         )
-    digest = _manifest_digest(manifest)
+    digest = json_digest(manifest, without="sha256")
     if manifest.get("sha256", digest) != digest:  # earlier corpora have none
         raise ValueError(f"{path}: changed since it was written; make the corpus again, or copy it again")
     return manifest
@@ -274,13 +274,8 @@ def _write_part(
     return {"file": name, "split": split, "segments": len(segments), "sha256": digest}
 
 
-def _manifest_digest(manifest: dict[str, Any]) -> str:
-    content = {key: value for key, value in manifest.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    manifest = {**manifest, "sha256": _manifest_digest(manifest)}
+    manifest = {**manifest, "sha256": json_digest(manifest, without="sha256")}
     with replacing(folder / MANIFEST) as partial:
         partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 

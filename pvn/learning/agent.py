@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pvn.corpus.vocabulary import Vocabulary
+from pvn.files import json_digest
 from pvn.learning.checkpoint import (
     load_weights,
     read_json,
@@ -39,12 +40,6 @@ def _digest(weights: bytes) -> str:
     return hashlib.sha256(weights).hexdigest()
 
 
-def _description_digest(content: Mapping[str, Any]) -> str:
-    """A checksum that detects a description that was changed, however it is indented."""
-    described = {key: value for key, value in content.items() if key != DESCRIPTION_DIGEST}
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
 def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
     """Write `path` (.safetensors) and the JSON beside it; `origin` records how the agent was made.
 
@@ -68,7 +63,9 @@ def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
     # As it is read back, where pairs are lists.
     content = json.loads(json.dumps(content))
     # The weights last: where they are, the agent is complete.
-    write_json(path.with_suffix(".json"), {**content, DESCRIPTION_DIGEST: _description_digest(content)})
+    write_json(
+        path.with_suffix(".json"), {**content, DESCRIPTION_DIGEST: json_digest(content, without=DESCRIPTION_DIGEST)}
+    )
     write_bytes(path, weights)
 
 
@@ -122,7 +119,7 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
             f"{path}: not the weights that {described.name} was written for, or changed since; copy both files again, "
             "or train again"
         )
-    described_digest = _description_digest(content)
+    described_digest = json_digest(content, without=DESCRIPTION_DIGEST)
     if content.get(DESCRIPTION_DIGEST, described_digest) != described_digest:  # earlier agents have none
         raise ValueError(f"{described}: changed since it was written; copy both files again, or train again")
     system = content.get("system", "pvn")  # the first agents do not name it

@@ -13,9 +13,10 @@ import torch
 pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
 
 from pvn.bridges.airsim.api import CALLS
-from pvn.bridges.airsim.field import SETPOINT_INTERVAL_S, AirSimField, AirSimOptions, FlightAborted
+from pvn.bridges.airsim.field import SETPOINT_INTERVAL_S, AirSimField, AirSimOptions
 from pvn.bridges.airsim.frames import roll_pitch_yaw
 from pvn.bridges.airsim.protocol import Limits
+from pvn.bridges.flights import FlightAborted
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera

@@ -38,6 +38,7 @@ from pvn.bridges.airsim.frames import (
 )
 from pvn.bridges.airsim.resampling import resample_image
 from pvn.bridges.airsim.wire_types import encode_quaternion, encode_vector, parse_pose
+from pvn.bridges.flights import FlightAborted, log_of_steps
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.simulator.quadcopter import SUBSTEP_SECONDS
@@ -56,10 +57,6 @@ START_TOLERANCE_M = 1.0
 ALTITUDE_TOLERANCE_M, SETTLE_S = 0.2, 1.0
 IDLE_CLOCK_S = 1.0
 LANDED = 0
-
-
-class FlightAborted(ConnectionError):
-    """The flight cannot continue. The drone was told to hover, if it could be; the field's `log` holds the flight."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,13 +383,4 @@ class AirSimField:
 
     def log(self) -> FlightLog | None:
         """The flight so far; None before its first step."""
-        if not self._actions:
-            return None
-        action = torch.stack(self._actions, 1)
-        return FlightLog(
-            pose_world=torch.stack(self._poses, 1),
-            velocity_world=torch.stack(self._velocities, 1),
-            action=action,
-            num_steps=torch.tensor([action.shape[1]]),
-            has_stopped=action[:, -1, STOP] > 0.5,
-        )
+        return log_of_steps(self._poses, self._velocities, self._actions)

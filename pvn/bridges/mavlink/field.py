@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.bridges.airsim.field import FlightAborted
 from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Vector, roll_pitch_yaw
+from pvn.bridges.flights import FlightAborted, log_of_steps
 from pvn.bridges.mavlink.calibration import Calibration
 from pvn.bridges.mavlink.camera import CameraReader
 from pvn.bridges.mavlink.limits import (
@@ -324,13 +324,4 @@ class MavlinkField:
 
     def log(self) -> FlightLog | None:
         """The flight so far; None before its first step."""
-        if not self._actions:
-            return None
-        action = torch.stack(self._actions, 1)
-        return FlightLog(
-            pose_world=torch.stack(self._poses, 1),
-            velocity_world=torch.stack(self._velocities, 1),
-            action=action,
-            num_steps=torch.tensor([action.shape[1]]),
-            has_stopped=action[:, -1, STOP] > 0.5,
-        )
+        return log_of_steps(self._poses, self._velocities, self._actions)

@@ -9,8 +9,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pvn.bridges.airsim.field import FlightAborted
 from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, from_ned, swap_rotation, swap_vector
+from pvn.bridges.flights import FlightAborted
 from pvn.bridges.mavlink.limits import Velocity
 
 CONNECT_TIMEOUT_S = 20.0

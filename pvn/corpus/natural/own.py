@@ -31,7 +31,7 @@ NEEDED, OPTIONAL = ("field", "start", "path", "text"), ("author", "split")
 MAX_TOLD = 20
 """Problems that are told, at most."""
 MAX_OFFSET = 2.0
-"""Largest distance between start and first path point, metres; as for LANI."""
+"""Largest distance between start and first path point, metres."""
 SPACING = 1.0
 """Largest distance between two points of a path, metres; between points that are farther apart others are put."""
 ENVIRONMENT_BLOCK = 1_000_000

@@ -12,8 +12,8 @@ import torch
 pytest.importorskip("mavsdk", reason='needs MAVSDK: pip install "pvn-drone[mavlink]"')
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
-from pvn.bridges.airsim.field import FlightAborted
 from pvn.bridges.airsim.frames import rotation_from_yaw
+from pvn.bridges.flights import FlightAborted
 from pvn.bridges.mavlink.autopilot import PARAMETERS, Autopilot, enter
 from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
 from pvn.bridges.mavlink.limits import Limits
