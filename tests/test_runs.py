@@ -65,6 +65,19 @@ def test_the_results_page_tells_how_voices_that_were_never_read_are_followed():
     assert f"{dev.seen.sr.value:.1f}% of those in phrases that training may use, {dev.unseen.sr.value:.1f}%" in text
 
 
+@pytest.mark.parametrize("name", ["pvn-plus", "without-bearing"])
+def test_the_results_page_has_what_was_trained_in_eight_minutes(name):
+    folder = RUNS.parent / "docs" / "results" / "plus" / "five-epochs"
+    plus = runpy.run_path(str(RUNS / "plus.py"))
+    text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    for split in ("dev", "test"):
+        summary = plus["summary_of"](folder, name, split)
+        whole, circles = summary.overall, summary.circles["full"].flown_and_reached
+        rates = " | ".join(str(group.sr) for group in (whole, summary.seen, summary.unseen))
+        row = f"| {rates} | {whole.ndtw.value:.3f} | {whole.sdtw.value:.3f} | {circles:.0f} |"
+        assert f"| {name}, {whole.flights:,}, {split} in phrases {row}" in text
+
+
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))

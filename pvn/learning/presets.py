@@ -70,7 +70,7 @@ def plus() -> Recipe:
     """Beyond the paper: five times LANI's segments, and natural and narrated instructions."""
     return Recipe(
         name="plus",
-        stage1=Stage1Config(num_epochs=6, word_steps=1000),
+        stage1=Stage1Config(num_epochs=5, word_steps=1000),
         text=TrainingTextConfig(
             size=5 * 27_965,
             has_natural=True,
