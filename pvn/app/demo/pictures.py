@@ -7,15 +7,17 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from PIL import Image
 
 from pvn.app.demo.flight_setup import Pose
-from pvn.rollout.flight import simulator_for
-from pvn.simulator.cameras import from_above, take_pictures
+from pvn.geometry import Camera
+from pvn.simulator.cameras import from_above
+from pvn.simulator.display import show_pictures
+from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rendering import ORIGIN
+from pvn.viz.drone_views import views_from
 from pvn.viz.field_views import Bytes, as_bytes
-from pvn.viz.flight_record import Maps, Moment
+from pvn.viz.flight_record import Floats, Maps, Moment
 from pvn.viz.map_pictures import (
     grounding_picture,
     map_ranges,
@@ -24,7 +26,6 @@ from pvn.viz.map_pictures import (
     semantic_picture,
 )
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
-from pvn.world.task import Task
 
 GROUND_MARGIN = 25.0
 """Metres of meadow drawn around the field."""
@@ -33,6 +34,8 @@ MAP_PX = 212
 """Across predictions, a quarter of a metre each."""
 THINKING_PX = 106
 """Across the pilot's maps, whose cells are three times as large."""
+VIEW_PX = 256
+"""Across what the drone sees, twice what the pilot gets."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -41,11 +44,11 @@ def _ground_picture(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: in
     across = FIELD_SIZE + 2 * GROUND_MARGIN
     camera = from_above(-GROUND_MARGIN, -GROUND_MARGIN, across, GROUND_PX)
     camera[ORIGIN + 2] = 0.02  # below everything that stands there
-    return take_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
+    return show_pictures([layout], [camera], GROUND_PX, GROUND_PX)[0]
 
 
 def ground_picture(layout: Layout) -> Bytes:
-    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, by the simulator's camera; no landmarks.
+    """Grass, lakes, kerbs and shadows (H, W, 3) from above, north up, drawn for people; no landmarks.
 
     The last few are remembered: most visitors look at the same field, and it takes a third of a second.
     """
@@ -75,11 +78,16 @@ def map_pictures(maps: Maps, moment: Moment, start: Sequence[float]) -> tuple[By
     return semantic, grounding
 
 
+def drone_view(layout: Layout, pose_world: Floats, camera: Camera) -> bytes:
+    """What a drone at a pose (6,), field frame, sees by its camera, drawn for people: a JPEG file."""
+    return encode(views_from(layout, pose_world[None], camera, VIEW_PX)[0])
+
+
 @functools.lru_cache(maxsize=32)
 def _start_view(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, start: Pose) -> bytes:
-    layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
-    simulator = simulator_for([Task(layout, start, "")])
-    return encode(simulator.reset(torch.tensor([start], dtype=torch.float64)).image[0].numpy())
+    layout, config = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells)), SimulatorConfig()
+    x, y, yaw = start
+    return drone_view(layout, np.array([x, y, config.altitude, 0, 0, yaw], np.float32), config.camera)
 
 
 def start_view(layout: Layout, start: Pose) -> bytes:

@@ -108,7 +108,7 @@ def load_pilots(config: DemoConfig, setup: FlightSetup, watch: Callable[[str], N
         pilot = load_pilot(name, runs=config.runs, device=config.device)
         # Visitors see camera images even of a pilot that does not use them.
         pilots[name] = replace(pilot, config=replace(pilot.config, quality="full"))
-        flight = ShownFlight(setup, pilot.config.step_seconds)
+        flight = ShownFlight(setup, pilot.config)
         record = fly_and_record(
             pilots[name],
             setup.task,

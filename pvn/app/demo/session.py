@@ -17,6 +17,7 @@ from pvn.app.demo.flight_setup import FIELD_FILE, FlightSetup, change_instructio
 from pvn.app.demo.setup_session import SetupSession, SharedState
 from pvn.app.demo.shown_flight import ShownFlight
 from pvn.corpus.typed_instruction import unknown_words_sentence
+from pvn.evaluation.outcome import count_steps
 from pvn.evaluation.pilots import Pilot
 from pvn.viz.flight_files import write_flight
 from pvn.viz.flight_record import Moment, fly_and_record, interpolate_pose
@@ -81,7 +82,7 @@ class Session(SetupSession):
             if self.state in ("closed", "flying"):
                 return
             self._interrupt()
-            flight = ShownFlight(setup, pilot.config.step_seconds)
+            flight = ShownFlight(setup, pilot.config)
             self.state, self._flight = "flying", flight
         self._display.show_field(setup)
         self._display.show_state("flying", 0)
@@ -169,7 +170,7 @@ class Session(SetupSession):
             self.setup = flight.setup.after(flight.record)
         else:
             # An interrupted flight leaves no map that its command could repeat.
-            flight.words = f"You ended the flight after {len(flight.steps)} steps."
+            flight.words = f"You ended the flight after {count_steps(len(flight.steps))}."
             x, y, yaw = flight.pose(len(flight.steps) - 1)[[0, 1, 5]].tolist()
             self.setup = change_instruction(flight.setup.starting_at((x, y, yaw)), "")
         flight.setup = flight.setup.flown()
@@ -185,7 +186,7 @@ class Session(SetupSession):
 
     def _animate(self, flight: ShownFlight, index: int) -> None:
         """Move the drone from the step before to this one, at the chosen speed, then show the step."""
-        duration = flight.step_seconds / self._speed if self._speed and not self._planned else 0.0
+        duration = flight.config.step_seconds / self._speed if self._speed and not self._planned else 0.0
         count = max(round(duration / FRAME_SECONDS), 1)
         for frame in range(1, count) if index else ():
             pose = interpolate_pose(flight.pose(index - 1), flight.pose(index), frame / count)

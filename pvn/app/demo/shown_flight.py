@@ -9,8 +9,9 @@ import numpy as np
 
 from pvn.app.demo.flight_setup import FlightSetup
 from pvn.app.demo.obstacles import Touch, touch_sentence, touched_landmarks
-from pvn.app.demo.pictures import encode, map_pictures, predictions_picture
-from pvn.evaluation.outcome import end_place, outcome
+from pvn.app.demo.pictures import drone_view, encode, map_pictures, predictions_picture
+from pvn.evaluation.outcome import count_steps, end_place, outcome
+from pvn.simulator.interface import SimulatorConfig
 from pvn.viz.flight_record import FlightRecord, Floats, Moment
 from pvn.world.task import SUCCESS_M
 
@@ -26,7 +27,7 @@ class KeptStep:
     stop_probability: float
     """The pilot's own; NaN where it has none."""
     image: bytes
-    """What the drone sees, a JPEG file."""
+    """What the drone sees, drawn for people, a JPEG file."""
     maps: tuple[bytes, bytes] | None
     """Semantic and grounding map, JPEG files; None for a pilot without maps."""
     predictions: bytes | None
@@ -59,7 +60,8 @@ class ShownFlight:
     """A flight that is in the air or has ended."""
 
     setup: FlightSetup
-    step_seconds: float
+    config: SimulatorConfig
+    """Of its pilot."""
     steps: list[KeptStep] = field(default_factory=list)
     end_world: Floats | None = None
     """Pose (6,) after the last step, field frame; None during the flight, or if it was interrupted."""
@@ -87,7 +89,7 @@ class ShownFlight:
             pose_world=moment.pose_world,
             speed=float(np.hypot(*moment.velocity_world[:2])),
             stop_probability=np.nan if probability is None else probability,
-            image=encode(moment.image),
+            image=drone_view(self.setup.layout, moment.pose_world, self.config.camera),
             maps=None if maps is None else tuple(map(encode, map_pictures(maps, moment, start))),  # type: ignore[arg-type]
             predictions=predictions,
         )
@@ -122,7 +124,7 @@ class ShownFlight:
             num_positions=self.num_positions,
             pose_world=self.pose(index),
             flown=np.stack([self.pose(step)[:2] for step in range(index + 1)]),
-            seconds=np.arange(last + 1, dtype=np.float32) * self.step_seconds,
+            seconds=np.arange(last + 1, dtype=np.float32) * self.config.step_seconds,
             speeds=np.array([step.speed for step in so_far], np.float32),
             stop_probabilities=np.array([step.stop_probability for step in so_far], np.float32),
         )
@@ -135,8 +137,8 @@ def outcome_sentence(record: FlightRecord) -> str:
         words = outcome(None, len(record.moments), record.has_stopped, place)
     else:
         is_reached = "reached" if record.is_success else f"not within {SUCCESS_M:.0f} m, missed"
-        count = f"after {len(record.moments)} steps"
-        ended = f"stopped {place}" if record.has_stopped else f"never stopped in {len(record.moments)} steps; {place}"
+        count = count_steps(len(record.moments))
+        ended = f"stopped {place}" if record.has_stopped else f"never stopped in {count}; {place}"
         words = f"{ended}, {record.distance:.1f} m from the goal ({is_reached})"
-        words = f"{words}, {count}" if record.has_stopped else words
+        words = f"{words}, after {count}" if record.has_stopped else words
     return f"{words[0].upper()}{words[1:]}."
