@@ -74,10 +74,22 @@ class Evaluate:
 
     def run(self) -> None:
         """Fly, score, and print."""
+        from pvn.learning import parallel
         from pvn.report.prediction_quality import print_bound
         from pvn.report.results_table import print_results
 
-        results = self.evaluate()
+        parallel.join_others(self.device)
+        try:
+            results = self.evaluate()
+        except RuntimeError as error:
+            if parallel.num_processes() > 1:
+                raise ValueError(
+                    f"a process of this evaluation ended before the others ({str(error).splitlines()[0]}); start all "
+                    "of them again: flights that were saved are not flown again"
+                ) from None
+            raise
+        if parallel.rank() > 0:
+            return
         summaries = [found.summary for found in results.evaluated]
         if self.json:
             reports = [summary.to_json() for summary in summaries]
@@ -96,6 +108,7 @@ class Evaluate:
         with working("loading"):
             from pvn.evaluation.evaluate import AVERAGE, evaluate_pilot, make_pilots, read_split, result_stem
             from pvn.evaluation.pilots import predicting_agent
+            from pvn.learning.parallel import num_processes, rank
             from pvn.systems import FlightChanges
 
         if self.record < 0:
@@ -130,7 +143,8 @@ class Evaluate:
         evaluated, bounds = [], []
         for pilot in pilots:
             stem = result_stem(self.out, pilot.name, self.split, self.limit, len(segments), self.source)
-            with progress_bar(f"{pilot.name} flies", len(segments) * (1 + self.paragraphs)) as advance_to:
+            share = -(-len(segments) // num_processes())  # all processes are about equally far
+            with progress_bar(f"{pilot.name} flies", share * (1 + self.paragraphs), is_shown=rank() == 0) as advance_to:
                 found = evaluate_pilot(
                     pilot,
                     segments,
@@ -141,6 +155,8 @@ class Evaluate:
                     watch=advance_to,
                 )
             evaluated.append(found)
+            if rank() > 0:
+                continue
             if self.bound:
                 bounds.append(self._evaluate_predictions(pilot, segments, stem.name))
             if self.record:

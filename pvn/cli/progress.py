@@ -48,13 +48,13 @@ class _Lines:
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; yields a function to be called with how many of `total` are done."""
+def progress_bar(what: str, total: int | None, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if it is shown; yields a function to be called with how many of `total` are done."""
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("left"), TimeRemainingColumn(),
     )  # fmt: skip
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=not is_shown)
     lines = _Lines(console)
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(what, total=total)

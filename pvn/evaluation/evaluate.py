@@ -19,6 +19,7 @@ from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_
 from pvn.evaluation.summary import Summary, summarise
 from pvn.files import replacing
 from pvn.learning.checkpoint import tensor_bytes
+from pvn.learning.parallel import rank
 from pvn.model.agent import LearnedAgent
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.model.pvn import PVN
@@ -166,7 +167,8 @@ def evaluate_pilot(
 
     stem: path, without the suffix, of the files for flights (.safetensors, saved as they are flown; flights already
     there are not flown again) and summary (.json); None keeps nothing on disk. in_paragraphs: then fly them once more,
-    each from where the one before ended. watch: called with the number of flights that are done.
+    each from where the one before ended. watch: called with the number of flights that are done. Processes that
+    torchrun has started share the flights; all score all of them, and the first writes the summary.
     """
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
@@ -182,7 +184,7 @@ def evaluate_pilot(
         )
         found = summarise_paragraphs(again.metrics(ordered, pilot.config.altitude), ordered)
         summary = replace(summary, paragraphs=found)
-    if stem is not None:
+    if stem is not None and rank() == 0:
         with replacing(stem.with_name(f"{stem.name}.json")) as temporary:
             temporary.write_text(json.dumps(summary.to_json(), indent=1) + "\n", encoding="utf-8")
     return Evaluated(pilot, flights, metrics, summary)

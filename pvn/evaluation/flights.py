@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -17,14 +19,19 @@ from pvn.corpus.segments import Segment, paragraphs_of
 from pvn.evaluation.metrics import FlightMetrics, measure_flights
 from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.learning.parallel import gathered, num_processes, rank, wait_for_others
 from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
+from pvn.simulator.compiling import num_cores
 
 FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
 """By device. A batch flies until its last flight has stopped, so about half of its work is spent on flights that
-have already stopped; on a CPU, batching does not make up for that."""
+have already stopped; on a CPU, batching does not make up for that, and each core flies a flight of its own."""
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
+
+Batch = Sequence[Sequence[Segment]]
+"""Paragraphs, or single segments, that are flown at once."""
 
 MAX_POSE = 1e4
 """Poses in a file of flights beyond this, metres or radians, are mistakes: no flight is that long."""
@@ -46,6 +53,13 @@ class Flights:
     def __len__(self) -> int:
         return len(self.num_steps)
 
+    def split(self) -> Iterator[Flights]:
+        """The flights one by one."""
+        poses = torch.split(self.pose_world, (self.num_steps + 1).tolist())
+        actions = torch.split(self.action, self.num_steps.tolist())
+        for row, (pose, action) in enumerate(zip(poses, actions, strict=True)):
+            yield Flights(pose, action, self.num_steps[row : row + 1], self.has_stopped[row : row + 1])
+
     def paths(self) -> list[np.ndarray]:
         """Positions (T + 1, 2) of each flight, field frame, metres."""
         return [poses[:, :2].numpy() for poses in torch.split(self.pose_world, (self.num_steps + 1).tolist())]
@@ -54,6 +68,11 @@ class Flights:
         """Metrics of the flights; `segments` are what was flown."""
         demonstrations = [segment.demonstration for segment in segments]
         return measure_flights(self.paths(), self.has_stopped.numpy(), demonstrations, altitude=altitude)
+
+
+NO_FLIGHTS = Flights(
+    torch.empty(0, 6), torch.empty(0, 3), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.bool)
+)
 
 
 def joined(parts: Sequence[Flights]) -> Flights:
@@ -171,6 +190,33 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
     return flights, found
 
 
+def _flown_in_order(fly_one: Callable[[Batch], Flights], batches: Sequence[Batch], device: str) -> Iterator[Flights]:
+    """The flights of each batch, in order; on a CPU as many batches as there are cores are in the air at once."""
+    if device != "cpu" or len(batches) < 2:
+        yield from map(fly_one, batches)
+        return
+    # Threads are enough: networks and simulator release the interpreter's lock, and agents keep nothing to themselves.
+    pool = ThreadPoolExecutor(num_cores(), thread_name_prefix="flight")
+    try:
+        with one_thread():
+            yield from pool.map(fly_one, batches)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _resumed(path: Path, expected: Tensor, ends: Sequence[int]) -> Flights:
+    """The flights that an interrupted evaluation has saved: whole batches, which end at `ends`."""
+    flown, found = read_flights(path)
+    if not torch.equal(found, expected):
+        raise ValueError(
+            f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
+            "fly again"
+        )
+    if len(flown) not in ends:
+        raise ValueError(f"{path}: got {len(flown)} flights, expected whole batches of {ends[-1]}; delete it")
+    return flown
+
+
 def fly_split(
     segments: Sequence[Segment],
     pilot: Pilot,
@@ -183,38 +229,72 @@ def fly_split(
     """Fly all segments; flights are saved in `path` as they are flown, and those already there are not flown again.
 
     A file with another fingerprint is refused. Without a path nothing is saved. in_paragraphs: segments of a paragraph
-    are flown one after the other, each from where the last flight ended; expects them in that order.
+    are flown one after the other, each from where the last flight ended; expects them in that order. Processes that
+    torchrun has started share the flights, and all get all of them; watch is told of a process's own.
     """
-    expected, parts = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs), list[Flights]()
+    expected = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs)
     units = paragraphs_of(segments) if in_paragraphs else [(segment,) for segment in segments]
-    ends = [0, *accumulate(map(len, units))]
-    if path is not None and path.exists():
-        flown, found = read_flights(path)
-        if not torch.equal(found, expected):
+    size = max(FLIGHTS_PER_BATCH[device] // max(map(len, units)), 1)
+    batches = [units[begin : begin + size] for begin in range(0, len(units), size)]
+    fly_batches = partial(
+        _fly_batches, pilot=pilot, expected=expected, device=device, in_paragraphs=in_paragraphs, watch=watch
+    )
+    is_begun = path is not None and path.exists()
+    if is_begun and num_processes() > 1:
+        assert path is not None
+        whole = _resumed(path, expected, range(len(segments) + 1))
+        if len(whole) < len(segments):
             raise ValueError(
-                f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
-                "fly again"
+                f"{path}: got {len(whole)} flights of {len(segments)}, begun by one process; complete it with one, "
+                "without torchrun, or delete it to fly again"
             )
-        if len(flown) not in ends:
-            raise ValueError(
-                f"{path}: got {len(flown)} flights, expected whole paragraphs of {len(segments)}; delete it"
-            )
-        parts = [flown]
-    done = ends.index(sum(map(len, parts)))
-    watch(ends[done])
-    while done < len(units):
-        # Paragraphs are saved about as often as segments, counted in flights.
-        until = min(done + max(FLIGHTS_PER_SAVE[device] // max(map(len, units)), 1), len(units))
-        for begin in range(done, until, FLIGHTS_PER_BATCH[device]):
-            end = min(begin + FLIGHTS_PER_BATCH[device], until)
-            some = units[begin:end]
-            if in_paragraphs:
-                parts.append(fly_paragraphs(some, pilot, device))
-            else:
-                parts.append(fly_segments([segment for (segment,) in some], pilot, device))
-            watch(ends[end])
-        together = joined(parts)
-        if path is not None:
-            write_flights(path, together, expected)
-        parts, done = [together], until
-    return parts[0]
+    if num_processes() == 1 or is_begun:
+        return fly_batches(batches, path)
+    own_path = None if path is None else path.with_name(f"{path.stem}.{rank() + 1}-of-{num_processes()}{path.suffix}")
+    flown = fly_batches(batches[rank() :: num_processes()], own_path)
+    whole = joined(_in_turn(gathered(flown), batches))
+    if path is not None and own_path is not None:
+        if rank() == 0:
+            write_flights(path, whole, expected)
+        wait_for_others()  # no part is given up before the whole is written
+        own_path.unlink(missing_ok=True)  # a process without flights has written none
+    return whole
+
+
+def _fly_batches(
+    batches: Sequence[Batch],
+    path: Path | None,
+    *,
+    pilot: Pilot,
+    expected: Tensor,
+    device: str,
+    in_paragraphs: bool,
+    watch: Callable[[int], None],
+) -> Flights:
+    """Fly batches one after the other, but for those that are in the file already."""
+    ends = [0, *accumulate(sum(map(len, batch)) for batch in batches)]
+    parts = [_resumed(path, expected, ends)] if path is not None and path.exists() else []
+    saved = done = sum(map(len, parts))
+    watch(done)
+
+    def fly_one(batch: Batch) -> Flights:
+        if in_paragraphs:
+            return fly_paragraphs(batch, pilot, device)
+        return fly_segments([segment for (segment,) in batch], pilot, device)
+
+    for flights in _flown_in_order(fly_one, batches[ends.index(done) :], device):
+        parts.append(flights)
+        done += len(flights)
+        is_due = done - saved >= FLIGHTS_PER_SAVE[device] or done == ends[-1]
+        if is_due and path is not None:
+            parts, saved = [joined(parts)], done
+            write_flights(path, parts[0], expected)
+        watch(done)
+    return joined(parts) if parts else NO_FLIGHTS
+
+
+def _in_turn(shares: Sequence[Flights], batches: Sequence[Batch]) -> list[Flights]:
+    """The flights of all batches in order, from those of processes that took turns at them."""
+    left = [share.split() for share in shares]
+    counts = [sum(map(len, batch)) for batch in batches]
+    return [next(left[place % len(left)]) for place, count in enumerate(counts) for _ in range(count)]

@@ -1,13 +1,19 @@
-"""Data-parallel training: each process takes its part of a batch; losses and gradients are summed over all."""
+"""Several processes, started with torchrun, that train one agent or share out the flights of an evaluation.
+
+In training each takes its part of a batch; losses and gradients are summed over all.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+
+Value = TypeVar("Value")
 
 
 def _end(*_: object) -> None:
@@ -65,3 +71,18 @@ def broadcast_parameters(parameters: Iterable[nn.Parameter]) -> None:
     if distributed.is_initialized():
         for parameter in parameters:
             distributed.broadcast(parameter.data, 0)
+
+
+def gathered(value: Value) -> list[Value]:
+    """The values of all processes, in their order; every process gets them."""
+    if not distributed.is_initialized():
+        return [value]
+    values: list[Any] = [None] * num_processes()
+    distributed.all_gather_object(values, value)
+    return values
+
+
+def wait_for_others() -> None:
+    """Return when every process has come to this point."""
+    if distributed.is_initialized():
+        distributed.barrier()

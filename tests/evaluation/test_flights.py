@@ -1,11 +1,23 @@
 """Flights on disk: interrupted ones are completed, those of others are refused."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
-from pvn.evaluation.flights import Flights, fingerprint, fly_split, read_flights, write_flights
+from pvn.cli import main
+from pvn.corpus.store import write_corpus
+from pvn.evaluation.flights import (
+    Flights,
+    _in_turn,
+    fingerprint,
+    fly_split,
+    joined,
+    read_flights,
+    write_flights,
+)
 from pvn.evaluation.pilots import load_pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 
@@ -99,3 +111,36 @@ def test_flights_of_earlier_versions_have_no_checksum(flown):
     del tensors["digest"]
     write_tensors(flown, tensors)
     assert len(read_flights(flown)[0]) == 2
+
+
+@pytest.mark.long
+def test_two_processes_share_the_flights_and_get_those_of_one_to_the_bit(meadow, tmp_path, capsys):
+    write_corpus(meadow, tmp_path / "corpus")
+    command = [*"evaluate --agent oracle --limit 5 --json --corpus".split(), str(tmp_path / "corpus"), "--out"]
+    two = [sys.executable, *"-m torch.distributed.run --nproc-per-node 2 --standalone -m pvn.cli".split()]
+    done = subprocess.run(
+        [*two, *command, tmp_path / "shared"], check=True, timeout=300, capture_output=True, text=True
+    )
+    main([*command, str(tmp_path / "alone")])
+    assert done.stdout == capsys.readouterr().out and done.stdout.count('"system"') == 1
+    shared, alone = (
+        {path.name: path.read_bytes() for path in (tmp_path / out).iterdir()} for out in ("shared", "alone")
+    )
+    assert shared == alone and sorted(path.rpartition(".")[2] for path in alone) == ["json", "safetensors"]
+
+
+def test_flights_of_two_shares_are_put_in_order():
+    def flight(steps):
+        return Flights(torch.full((steps + 1, 6), float(steps)), torch.full((steps, 3), float(steps)),
+                       torch.tensor([steps]), torch.tensor([steps > 2]))  # fmt: skip
+
+    flights = [flight(steps) for steps in (1, 2, 3, 4, 5)]
+    whole = joined(flights)
+    assert [len(one.pose_world) for one in whole.split()] == [2, 3, 4, 5, 6]
+    batches = [[["segment"]]] * 5
+    in_order = joined(_in_turn([joined(flights[::2]), joined(flights[1::2])], batches))
+    assert all(torch.equal(getattr(in_order, name), value) for name, value in vars(whole).items())
+    # Batches of two: the first process has flown the first and the last batch.
+    batches = [[["segment"]] * 2, [["segment"]] * 2, [["segment"]]]
+    in_order = joined(_in_turn([joined([*flights[:2], flights[4]]), joined(flights[2:4])], batches))
+    assert all(torch.equal(getattr(in_order, name), value) for name, value in vars(whole).items())
