@@ -352,6 +352,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
             row=parts.frame_row,
             flight=parts.prediction_flight,
             longest=demonstrations.longest,
+            heading=-selection.turn,
         ),
         tokens=demonstrations.tokens[flights],
         path_map=to_map(demonstrations.path_world[flights], origin),

@@ -78,6 +78,8 @@ class Frames:
     """(Q,) int64: the flight each prediction is for."""
     longest: int
     """Frames of the longest flight, or an upper bound."""
+    heading: Tensor | None = None
+    """(B,): which way the drones face at the start, radians, map frame; None: ahead. In training, maps are turned."""
 
     def of_flights(self, values: Tensor) -> Tensor:
         """Values (K, ...) of the frames' flights, from values (B, ...)."""

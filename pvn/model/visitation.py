@@ -45,8 +45,8 @@ class VisitationSizes(MappingSizes):
     knows_unseen: bool = False
     """Whether the prediction is told which cells were never in view."""
     knows_bearing: bool = False
-    """Whether the prediction is told where each cell lies from the start. "Past it, with it on your left" is another
-    place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
+    """Whether the prediction is told where each cell lies from the start, as the drone faces there. "Past it, with it
+    on your left" is another place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Visitation:
 
 
 def bearings(places: Tensor) -> Tensor:
-    """How far ahead of the start, to its left and away from it cells at places (S * S, 2), map frame, lie: (3, S, S).
+    """How far along the start's frame, to its left and away from it cells at places (S * S, 2) in it lie: (3, S, S).
 
     The first two are of unit length together, except close to the start; the third is 0 there and 1 far away.
     """
@@ -113,6 +113,13 @@ def bearings(places: Tensor) -> Tensor:
     softened = (away.square() + NEAR_START**2).sqrt()
     size = math.isqrt(len(places))
     return torch.cat([places / softened, 1 - (-away / FAR_FROM_START).exp()], -1).T.reshape(3, size, size)
+
+
+def bearings_of(bearing: Tensor, heading: Tensor) -> Tensor:
+    """The same (Q, 3, S, S) as seen by drones that face `heading` (Q,), radians, map frame: how far ahead, and left."""
+    along, left, away = bearing
+    cos, sin = heading.cos()[:, None, None], heading.sin()[:, None, None]
+    return torch.stack([along * cos + left * sin, left * cos - along * sin, away.expand(len(heading), -1, -1)], 1)
 
 
 class VisitationModel(MappingModel):
@@ -153,19 +160,29 @@ class VisitationModel(MappingModel):
         """B instructions of word ids (B, N), encoded."""
         return super().encode(tokens if self.config.uses_instruction else torch.full_like(tokens, PADDING))
 
-    def predict(self, memory: SemanticMemory, instructions: EncodedInstructions) -> Visitation:
-        """Distributions for Q memories and Q instructions."""
+    def predict(
+        self, memory: SemanticMemory, instructions: EncodedInstructions, heading: Tensor | None = None
+    ) -> Visitation:
+        """Distributions for Q memories and Q instructions.
+
+        heading (Q,): which way the drones faced at the start, radians, map frame; None: ahead.
+        """
         size = self.config.grid.size
         maps = self.ground(memory, instructions)
         layers = [maps.grounding_map, maps.semantic_map]
         if self.config.knows_unseen:
             layers.append(maps.is_known[:, None].to(maps.semantic_map))
         if self.config.knows_bearing:
-            layers.append(self.bearing.to(maps.semantic_map).expand(len(maps.semantic_map), -1, -1, -1))
+            if heading is None:
+                bearing = self.bearing.expand(len(maps.semantic_map), -1, -1, -1)
+            else:
+                bearing = bearings_of(self.bearing, heading)
+            layers.append(bearing.to(maps.semantic_map))
         scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), maps.embedding).float()
         return Visitation(maps, scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size))
 
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:
         """Predictions for whole flights with instructions of word ids (B, N)."""
         memory = self.update_map(frames, self.begin(len(frames.origin)))
-        return self.predict(memory, self.encode(tokens)[frames.flight])
+        heading = None if frames.heading is None else frames.heading[frames.flight]
+        return self.predict(memory, self.encode(tokens)[frames.flight], heading)

@@ -61,6 +61,8 @@ def test_maps_and_targets_are_rotated_by_half_a_radian_and_half_of_the_flights_s
     assert 0.35 < strays.float().mean() < 0.6, "half of them, but for one that is drawn alone"
     selection, batch = chosen(shown)
     assert torch.allclose(batch.frames.origin[:, 2], shown.origin[:, 2] + selection.turn)
+    faced = batch.frames.origin[:, 2] + batch.frames.heading
+    assert torch.allclose(faced, shown.origin[:, 2]), "the drones face where they did, and know it"
     straight = take_batch(shown, select(shown, torch.arange(len(shown))))
     for flight, turn in enumerate(selection.turn.tolist()):
         back = torch.tensor([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])

@@ -13,7 +13,7 @@ from pvn.model.accumulation import NEAREST
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.mapping import Frames, in_chunks, one_frame_each
 from pvn.model.resnet import CHANNELS
-from pvn.model.visitation import VisitationConfig, VisitationModel, bearings
+from pvn.model.visitation import VisitationConfig, VisitationModel, bearings, bearings_of
 from pvn.rollout.flight import simulator_for
 
 CAMERA, GRID = Camera(), MapGrid()
@@ -281,6 +281,18 @@ def test_bearings_say_where_a_cell_lies_from_the_start():
     assert bearing[2, 31:33, 31:33].max() < 0.1 and bearing[2, 0, 0] > 0.95
 
 
+def test_bearings_are_those_the_drone_sees_however_its_map_is_turned():
+    """Training turns map frames; what is ahead of the drone, and what is left of it, is so in any of them."""
+    point, turn = torch.tensor([12.0, 20.0]), 0.6
+    inside_turned = to_map(point.view(1, 1, 2), torch.tensor([[0.0, 0.0, turn]]))[0, 0]
+    found = []
+    for place, heading in ((point, 0.0), (inside_turned, -turn)):
+        row, column = GRID.cells(place[None])[0].round().int().tolist()
+        found.append(bearings_of(bearings(GRID.places()), torch.tensor([heading]))[0, :, row, column])
+    assert torch.allclose(*found, atol=0.04)
+    assert found[0][1] > found[0][0] > 0.3, "ahead, and further to the left"
+
+
 def test_a_prediction_may_know_the_bearings(batch):
     torch.manual_seed(0)
     config = VisitationConfig(num_words=12, knows_unseen=True)
@@ -292,4 +304,7 @@ def test_a_prediction_may_know_the_bearings(batch):
         before = model(batch.frames, tokens).log_parts
         model.bearing.zero_()
         after = model(batch.frames, tokens).log_parts
-    assert not torch.allclose(before, after, atol=1e-3), "they reach the network"
+        assert not torch.allclose(before, after, atol=1e-3), "they reach the network"
+        model.bearing.copy_(bearings(model.places))
+        turned = model(replace(batch.frames, heading=torch.full((len(tokens),), 0.6)), tokens).log_parts
+        assert not torch.allclose(before, turned, atol=1e-3), "as the drones face"
