@@ -71,6 +71,7 @@ VARIANTS = {
     "without-ordered-way": Variant({"sizes.num_parts": 1}),
     "without-attention": Variant({"sizes.attention_channels": 0}),
     "without-bearing": Variant({"sizes.knows_bearing": False}),
+    "without-turned-maps": Variant({"stage1.turn_rad": 0.0}),
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
     "with-other-names": Variant({"text.renames_natural": True}),

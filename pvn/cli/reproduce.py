@@ -17,7 +17,6 @@ from pvn.cli.train import Train
 from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
 
 if TYPE_CHECKING:
-    from pvn.evaluation.seeds import RepeatedSystem
     from pvn.evaluation.summary import Summary
 
 SIZES = {"paper": 27_965, "literal": 27_965, "smoke": 1_000}
@@ -315,7 +314,6 @@ class Reproduce:
             summaries,
             provenance,
             illustrations,
-            repeated=self._repeated(),
             further_seeds={
                 seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
                 for seed, own in folder.further_seeds().items()
@@ -326,22 +324,3 @@ class Reproduce:
                 if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
             },
         )
-
-    def _repeated(self) -> list[RepeatedSystem]:
-        """Systems that were flown with several seeds."""
-        from pvn.corpus.store import read_corpus
-        from pvn.evaluation.flights import read_flights
-        from pvn.evaluation.paper import TABLE
-        from pvn.evaluation.seeds import summarise_runs
-
-        found = []
-        folders = [self.folder, *self.folder.further_seeds().values()]
-        rows: list[tuple[str, Any]] = list(TABLE)
-        for name, split in rows:
-            finished = [folder for folder in folders if folder.has_results(name, split)]
-            if len(finished) > 1:
-                files = {folder.seed: folder.stem(name, split).with_suffix(".safetensors") for folder in finished}
-                flown = {seed: read_flights(path)[0] for seed, path in files.items()}
-                segments = read_corpus(self.folder.corpus, (split,))[split][: self.folder.limit]
-                found.append(summarise_runs(name, split, flown, segments))
-        return found

@@ -1,8 +1,10 @@
-"""Differences between systems that flew the same segments: paired bootstrap over fields, and over training runs.
+"""Systems that flew the same segments, some of them trained several times: mean success, and paired differences.
 
-What makes a field hard is the same for both systems and cancels out, so two systems can be told apart whose own
-intervals overlap. A resample draws fields, and where a system was trained several times, runs of it as well: the
-interval then also says how another training might turn out.
+What makes a field hard is the same for two systems and cancels out in their difference, so they can be told apart
+though their own intervals overlap. A resample draws fields and, independently of them, the runs of a system that was
+trained several times, both with replacement (Owen 2007, the pigeonhole bootstrap): the interval then also says how
+another training might turn out. Runs drawn from few vary less than the runs that there could be: by a third less
+variance with three.
 """
 
 from __future__ import annotations
@@ -56,6 +58,24 @@ def _shares(num_runs: int, bootstrap: Bootstrap, stream: int) -> Iterator[npt.ND
     """How large a share (resamples, R) each of R runs has in a resample that draws R of them with replacement."""
     for drawn in draw_units(num_runs, bootstrap, stream):
         yield np.stack([np.bincount(row, minlength=num_runs) for row in drawn]) / num_runs
+
+
+def mean_over_runs(runs: Runs, bootstrap: Bootstrap = Bootstrap()) -> Estimate:
+    """Mean success rate of a system's runs, percent, with an interval where it is stored which flights succeeded."""
+    several = [runs[seed] for seed in sorted(runs)]
+    value = float(np.mean([run.overall.sr.value for run in several]))
+    if not are_paired(several):
+        return Estimate(value)
+    environments = list(several[0].successes)
+    flights = np.array([[len(several[0].successes[name])] for name in environments], np.float64)
+    counts = np.hstack([_successes(several, environments), flights])
+    resampled = []
+    for drawn, shares in zip(
+        draw_units(len(environments), bootstrap), _shares(len(several), bootstrap, 1), strict=True
+    ):
+        sums = resampled_sums(drawn, counts)  # (resamples, runs + 1)
+        resampled.append(100 * (sums[:, :-1] * shares).sum(1) / sums[:, -1])
+    return estimate_from(value, np.concatenate(resampled), len(environments), bootstrap)
 
 
 def difference_of(first: Runs, second: Runs, bootstrap: Bootstrap = Bootstrap()) -> Difference:

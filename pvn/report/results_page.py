@@ -11,8 +11,8 @@ import torch
 
 import pvn
 from pvn.evaluation.intervals import Estimate
+from pvn.evaluation.pairing import mean_over_runs, runs_by_row
 from pvn.evaluation.paper import SOURCE, TABLE, paper_row
-from pvn.evaluation.seeds import RepeatedSystem
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
 from pvn.report.comparisons import ablations, orders
@@ -85,14 +85,15 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
     return table(("system", "split", *OTHERS), rows)
 
 
-def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
+def _seeds(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
+    """Systems that were trained with several seeds."""
+    repeated = {row: runs for row, runs in runs_by_row(by_seed).items() if len(runs) > 1}
     if not repeated:
         return []
-    seeds = sorted({seed for row in repeated for seed in row.by_seed})
     rows = [
-        [row.system, row.split, str(row.sr)]
-        + [f"{row.by_seed[seed]:.1f}" if seed in row.by_seed else "" for seed in seeds]
-        for row in repeated
+        [*row, str(mean_over_runs(runs))]
+        + [f"{runs[seed].overall.sr.value:.1f}" if seed in runs else "" for seed in sorted(by_seed)]
+        for row, runs in repeated.items()
     ]
     return [
         "## Several training runs",
@@ -101,7 +102,7 @@ def _seeds(repeated: Sequence[RepeatedSystem]) -> list[str]:
         "fields and training runs, and each run's own. Differences between systems are over all runs, the other tables "
         "those of seed 0.",
         "",
-        *table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), rows),
+        *table(("system", "split", "mean", *(f"seed {seed}" for seed in sorted(by_seed))), rows),
     ]
 
 
@@ -172,15 +173,13 @@ def write_report(
     provenance: Provenance,
     illustrations: Sequence[Illustration] = (),
     *,
-    repeated: Sequence[RepeatedSystem] = (),
     further_seeds: Mapping[int, Sequence[Summary]] = {},
     by_true_distributions: Mapping[str, Summary] = {},
 ) -> None:
     """Write the report as Markdown; every number is computed from the summaries or taken from the paper.
 
-    repeated: systems that were trained with several seeds. further_seeds: results of training runs with other seeds
-    than 0, by seed; differences between systems are then over all runs. by_true_distributions: results by system, on
-    the development split, of flights by true distributions.
+    further_seeds: results of training runs with other seeds than 0, by seed; differences between systems are then over
+    all runs. by_true_distributions: results by system, on the development split, of flights by true distributions.
     """
     summaries = in_table_order(summaries)
     by_seed = {0: summaries, **further_seeds}
@@ -209,7 +208,7 @@ def write_report(
         "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
         "",
         *_others(summaries),
-        *_seeds(repeated),
+        *_seeds(by_seed),
         *ablations(by_seed, by_true_distributions),
         *orders(by_seed),
         "## Seen and unseen phrases",

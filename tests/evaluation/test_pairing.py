@@ -1,13 +1,13 @@
-"""Differences between systems that flew the same segments."""
+"""Systems that flew the same segments: means over training runs, and paired differences."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_difference
+from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_difference, bootstrap_mean
 from pvn.evaluation.metrics import measure_flights
-from pvn.evaluation.pairing import difference_of
+from pvn.evaluation.pairing import difference_of, mean_over_runs
 from pvn.evaluation.summary import summarise
 
 QUICK = Bootstrap(num_resamples=2000)
@@ -81,3 +81,34 @@ def test_other_flights_are_not_paired(with_successes):
         assert difference_of({0: one}, {0: other}, QUICK).interval is None
     alone = with_successes(flights(0, 0.7, num_fields=1))
     assert difference_of({0: alone}, {0: alone}, QUICK).interval == Estimate(0.0), "one field tells nothing"
+
+
+def width(estimate):
+    return estimate.high - estimate.low
+
+
+def test_the_mean_of_one_run_has_the_interval_over_fields(with_successes):
+    reached = flights(0, 0.6)
+    found = mean_over_runs({0: with_successes(reached)}, QUICK)
+    known = bootstrap_mean(reached.ravel(), np.repeat(np.arange(60), 5), QUICK) * 100
+    assert vars(found) == pytest.approx(vars(known))
+
+
+def test_runs_that_differ_widen_the_mean_and_more_of_the_same_do_not(with_successes):
+    once, alike, unlike = (
+        mean_over_runs({seed: with_successes(flights(seed, rate)) for seed, rate in enumerate(rates)}, QUICK)
+        for rates in ((0.6,), (0.6, 0.6, 0.6), (0.4, 0.6, 0.8))
+    )
+    assert width(alike) < width(once) < width(unlike)
+    # In one resample of 27 the worst run is drawn three times, and the interval leaves out one of 40 on each side.
+    assert [unlike.value, unlike.low, unlike.high] == pytest.approx([60, 40, 80], abs=6)
+    run = with_successes(flights(0, 0.6))
+    again = mean_over_runs(dict.fromkeys(range(3), run), QUICK)
+    assert again.value == once.value and width(again) == pytest.approx(width(once), rel=0.1), (
+        "the same run adds nothing"
+    )
+
+
+def test_the_mean_of_results_without_single_flights_has_no_interval(with_successes):
+    old = replace(with_successes(flights(0, 0.6)), successes={})
+    assert mean_over_runs({0: old, 1: with_successes(flights(1, 0.6))}).low is None
