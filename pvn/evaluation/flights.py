@@ -200,13 +200,15 @@ def fly_split(
                 f"{path}: got {len(flown)} flights, expected whole paragraphs of {len(segments)}; delete it"
             )
         parts = [flown]
+    # Other renderers draw one picture at a time, and keep only a few fields ready.
+    at_once = FLIGHTS_PER_BATCH[device if pilot.config.look == "own" else "cpu"]
     done = ends.index(sum(map(len, parts)))
     watch(ends[done])
     while done < len(units):
         # Paragraphs are saved about as often as segments, counted in flights.
         until = min(done + max(FLIGHTS_PER_SAVE[device] // max(map(len, units)), 1), len(units))
-        for begin in range(done, until, FLIGHTS_PER_BATCH[device]):
-            end = min(begin + FLIGHTS_PER_BATCH[device], until)
+        for begin in range(done, until, at_once):
+            end = min(begin + at_once, until)
             some = units[begin:end]
             if in_paragraphs:
                 parts.append(fly_paragraphs(some, pilot, device))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -36,6 +36,9 @@ from pvn.simulator.quadcopter import (
 )
 from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
+
+if TYPE_CHECKING:
+    from pvn.simulator.looks.photographer import Photographer
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -117,6 +120,12 @@ class Simulator:
         self.config = config
         self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
+        self._photographer: Photographer | None = None
+        if config.look != "own" and config.quality != "none":
+            # Imported here: other renderers are optional, and take a second to load.
+            from pvn.simulator.looks.photographer import photographer_for
+
+            self._photographer = photographer_for(config.look, camera)
 
     def renderer(self, config: SimulatorConfig) -> Simulator:
         """A simulator of one flight in the same fields, with other settings.
@@ -254,10 +263,18 @@ class Simulator:
         if self.config.quality == "none":
             image.zero_()
         else:
-            is_full = self.config.quality == "full"
-            self._functions.paint(self._cameras, self._traced, self.field_index, self._num_solids, is_full, image)
+            self._paint(self._cameras, poses, self.field_index, image)
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
+
+    def _paint(self, cameras: Tensor, pose_world: Tensor, field_index: Tensor, image: Tensor) -> None:
+        """Fill pictures (K, H, W, 3) uint8 by cameras (K, 18), those of drones at poses (K, 6), in fields (K,)."""
+        if self._photographer is not None:
+            layouts = [self.layouts[field] for field in field_index.tolist()]
+            image.copy_(self._photographer.take(layouts, pose_world))
+        else:
+            is_full = self.config.quality == "full"
+            self._functions.paint(cameras, self._traced, field_index, self._num_solids, is_full, image)
 
     def depth_and_landmarks(self) -> tuple[Tensor, Tensor]:
         """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen in each pixel,
@@ -290,8 +307,7 @@ class Simulator:
         """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are."""
         camera = self.config.camera
         image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
-        is_full = self.config.quality == "full"
-        self._functions.paint(self._cameras_at(pose_world), self._traced, field_index, self._num_solids, is_full, image)
+        self._paint(self._cameras_at(pose_world), pose_world, field_index, image)
         return image
 
     def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
