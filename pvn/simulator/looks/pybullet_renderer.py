@@ -1,4 +1,4 @@
-"""Pictures by PyBullet's software renderer (TinyRenderer): one sample a pixel, shadows of the sun, no sky."""
+"""Pictures by PyBullet's software renderer (TinyRenderer): one sample a pixel, no shadows, a white sky."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ class PybulletScene:
             )  # fmt: skip
             pybullet.createMultiBody(0, -1, shape, physicsClientId=self._world)
         view = 2 * math.degrees(math.atan(camera.height / 2 / camera.focal_px))
-        self._projection = pybullet.computeProjectionMatrixFOV(view, camera.width / camera.height, NEAR, FAR)
+        projection = list(pybullet.computeProjectionMatrixFOV(view, camera.width / camera.height, NEAR, FAR))
+        # It looks through the lower left corners of pixels, ours through their middles: half a pixel further.
+        projection[8] += 1 / camera.width
+        projection[9] += 1 / camera.height
+        self._projection = projection
 
     def picture(
         self, place: npt.NDArray[np.float64], right_down_ahead: npt.NDArray[np.float64]
@@ -42,7 +46,7 @@ class PybulletScene:
         view = pybullet.computeViewMatrix(place.tolist(), (place + ahead).tolist(), (-down).tolist())
         _, _, image, _, _ = pybullet.getCameraImage(
             self._camera.width, self._camera.height, view, self._projection,
-            lightDirection=TOWARDS_SUN, lightColor=(1, 1, 1), lightDistance=60.0, shadow=1,
+            lightDirection=TOWARDS_SUN, lightColor=(1, 1, 1), shadow=0,
             lightAmbientCoeff=0.6, lightDiffuseCoeff=0.5, lightSpecularCoeff=0.05,
             renderer=pybullet.ER_TINY_RENDERER, flags=pybullet.ER_NO_SEGMENTATION_MASK, physicsClientId=self._world,
         )  # fmt: skip
