@@ -34,11 +34,14 @@ from pvn.simulator.quadcopter import (
     YAW_RATE,
     hover_rotor_speed,
 )
-from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
+from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V, NUM_CAMERA_COLUMNS, ORIGIN, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
 
 if TYPE_CHECKING:
     from pvn.simulator.looks.photographer import Photographer
+
+GROUND_LEVEL = 0.02
+"""What is seen lower than this, metres, and is no landmark, is ground, not fence."""
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -281,15 +284,10 @@ class Simulator:
         (B, H, W) int16, as its index in the layout, -1 for none.
         """
         self._aim()
-        camera = self.config.camera
-        shape = (self.num_flights, camera.height, camera.width)
-        depth = torch.empty(shape, device=self.device)
-        seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure_depth(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
-        return depth, seen
+        return self._measure(self._cameras, self.field_index)
 
-    def _cameras_at(self, pose_world: Tensor) -> Tensor:
-        """Cameras (K, 18) of drones at poses (K, 6), field frame."""
+    def _cameras_at(self, pose_world: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """Cameras (K, 18) of drones at poses (K, 6), field frame; tilt (K,): how much further down each points."""
         pose = pose_world.to(self.device, torch.float64)
         half = pose[:, 3:] / 2
         (cr, cp, cy), (sr, sp, sy) = half.cos().unbind(-1), half.sin().unbind(-1)
@@ -299,26 +297,51 @@ class Simulator:
             cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy,
             cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy,
         ], -1)  # fmt: skip
+        if tilt is not None:
+            # Turned about the body's left axis, as the camera is on its mount.
+            w, x, y, z = state[:, QUATERNION : QUATERNION + 4].unbind(-1)
+            cos, sin = (tilt.to(state) / 2).cos(), (tilt.to(state) / 2).sin()
+            turned = torch.stack([w * cos - y * sin, x * cos - z * sin, y * cos + w * sin, z * cos + x * sin], -1)
+            state[:, QUATERNION : QUATERNION + 4] = turned
         cameras = torch.zeros((len(pose), NUM_CAMERA_COLUMNS), device=self.device)
         self._functions.observe(state, self._lens, torch.empty((len(pose), 6), device=self.device), cameras)
         return cameras
 
-    def render(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are."""
+    def render(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are.
+
+        tilt (K,): how much further down than usual the cameras point, radians; only for our own look.
+        """
         camera = self.config.camera
         image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
-        self._paint(self._cameras_at(pose_world), pose_world, field_index, image)
+        self._paint(self._cameras_at(pose_world, tilt), pose_world, field_index, image)
         return image
 
-    def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
+    def _measure(self, cameras: Tensor, field_index: Tensor) -> tuple[Tensor, Tensor]:
+        """`depth_and_landmarks` of cameras (K, 18) in fields (K,)."""
         camera = self.config.camera
-        shape = (len(pose_world), camera.height, camera.width)
+        shape = (len(cameras), camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        cameras = self._cameras_at(pose_world)
         self._functions.measure_depth(cameras, self._traced, field_index, self._num_solids, depth, seen)
-        return seen
+        return depth, seen
+
+    def landmarks_at(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
+        return self._measure(self._cameras_at(pose_world, tilt), field_index)[1]
+
+    def ground_and_sky_at(
+        self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Which pixels (K, H, W) bool of `render`'s picture show the ground, and which the sky."""
+        cameras = self._cameras_at(pose_world, tilt)
+        depth, seen = self._measure(cameras, field_index)
+        u, v = (torch.arange(count, device=self.device) + 0.5 for count in (depth.shape[2], depth.shape[1]))
+        ahead, along_u, along_v = (cameras[:, None, None, at : at + 3] for at in (AHEAD, AHEAD_U, AHEAD_V))
+        ray = ahead + u[:, None] * along_u + v[:, None, None] * along_v
+        height = cameras[:, None, None, ORIGIN + 2] + depth * ray[..., 2] / ray.norm(dim=-1)
+        is_sky = depth == 0
+        return (seen < 0) & ~is_sky & (height < GROUND_LEVEL), is_sky
 
     def render_from_above(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
         """Pictures (K, S, S, 3) uint8 of fields (K,) and `margin` metres around them, from straight above, north up."""
