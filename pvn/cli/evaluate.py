@@ -103,6 +103,10 @@ class Evaluate:
 
         if self.record < 0:
             raise ValueError(f"record: got {self.record}, expected 0 or more flights")
+        if self.look != "own":
+            from pvn.simulator.looks.photographer import scene_maker
+
+            scene_maker(self.look)
         changes = FlightChanges(
             altitude=self.altitude,
             yaw_factor=self.yaw_factor,

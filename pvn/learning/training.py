@@ -229,8 +229,8 @@ def train_pvn(
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
     from pvn.learning.agent import save_agent
-    from pvn.systems import AGENT_FILE
     from pvn.simulator.simulator import checked_device
+    from pvn.systems import AGENT_FILE
 
     device = checked_device(device)  # now, and not after stage 2 has been trained beside a stage 1 that cannot be
     vocabulary = Vocabulary.from_texts(

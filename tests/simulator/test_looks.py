@@ -81,9 +81,10 @@ def test_a_landmark_lies_where_it_lies_in_our_own_picture(look, view):
     assert picture.shape == (camera.height, camera.width, 3)
     theirs = picture[..., 1] < picture[..., [0, 2]].min(-1) / 2
     assert own.sum() > 150
-    assert (own & theirs).sum() > 0.9 * (own | theirs).sum()
+    assert (own & theirs).sum() > 0.97 * (own | theirs).sum()
     offset = np.argwhere(own).mean(0) - np.argwhere(theirs).mean(0)
-    assert np.abs(offset).max() < 0.35, f"{offset} pixels down and right"
+    # An eighth of a pixel for one of a thousand pixels; round solids have facets, which count for more nearby.
+    assert np.abs(offset).max() < 0.004 * math.sqrt(own.sum()), f"{offset} pixels down and right"
 
 
 @pytest.mark.long
