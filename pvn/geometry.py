@@ -159,6 +159,14 @@ def pose_in_map(pose_world: Tensor, origin: Tensor) -> Tensor:
     return torch.cat([place, wrap_angle(pose_world[:, 5:] - origin[:, 2:])], -1)
 
 
+def restarted(pose_world: Tensor, begin: Tensor, to: Tensor) -> Tensor:
+    """Poses (K, 6), field frame, as if their flights had started at `to` instead of `begin`, (K, 3) x, y, yaw."""
+    turn = to[:, 2] - begin[:, 2]
+    off = (pose_world[:, :2] - begin[:, :2])[:, None]
+    turned = to_map(off, torch.stack([torch.zeros_like(turn), torch.zeros_like(turn), -turn], -1))[:, 0]
+    return torch.cat([to[:, :2] + turned, pose_world[:, 2:5], wrap_angle(pose_world[:, 5:] + turn[:, None])], -1)
+
+
 def ground_homography(pose_world: Tensor, origin: Tensor, camera: Camera) -> Tensor:
     """Matrices (B, 3, 3) that take ground points (x, y, 1) of map frames to pixels (u, v, 1) times their depth.
 

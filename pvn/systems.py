@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pvn.model.agent import LearnedAgent
+    from pvn.simulator.interface import Look
 
 Training = Literal["two stages", "imitation"]
 
@@ -51,6 +52,8 @@ class FlightChanges:
     """Whether PVN's second stage flies by the demonstrated distributions instead of predicted ones."""
     delay_steps: int = field(default=0, repr=False)
     """Every command, stopping too, is carried out this many steps late."""
+    look: Look = field(default="own", repr=False)
+    """Who takes the pictures: our renderer, or another one with the same camera."""
 
     def __post_init__(self) -> None:
         if not self.yaw_factor > 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,11 @@ PAPERS_ENCODER = {
     "sizes.num_slots": None, "sizes.word_size": 20, "sizes.embedding_size": 30, "sizes.word_dropout": 0.0,
     "sizes.attention_channels": 0, "sizes.grounding_channels": 3,
 }  # fmt: skip
+RANDOM_LOOKS = {
+    "stage1.looks.sun": 0.3, "stage1.looks.sky": 1.0, "stage1.looks.ground": 0.3, "stage1.looks.colours": 0.15,
+    "stage1.looks.contrast": 0.3, "stage1.looks.blur_px": 0.8, "stage1.looks.tilt": math.radians(3),
+    "stage1.looks.height": 0.5, "stage1.looks.late": 0.5,
+}  # fmt: skip
 VARIANTS = {
     "pvn-plus": Variant(),
     "without-natural-text": Variant(without_sources=("natural",)),
@@ -75,6 +81,7 @@ VARIANTS = {
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
     "with-other-names": Variant({"text.renames_natural": True}),
+    "with-random-looks": Variant(RANDOM_LOOKS),
     "without-three-voices": Variant(without_authors=VOICES),
 }
 

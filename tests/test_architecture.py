@@ -50,6 +50,15 @@ def test_a_room_imports_only_rooms_above_it():
             )
 
 
+def test_neither_bridge_imports_the_other():
+    """What both need is in pvn/bridges/shared, or beside it."""
+    for own, other in (("airsim", "mavlink"), ("mavlink", "airsim"), ("shared", "airsim"), ("shared", "mavlink")):
+        for module in MODULES:
+            if module.startswith(f"pvn.bridges.{own}"):
+                reached = {name for name in reached_from(module) if name.startswith(f"pvn.bridges.{other}")}
+                assert not reached, f"{module} imports {reached}; move what it needs to pvn/bridges/shared"
+
+
 def test_no_import_cycles():
     done = set()
 

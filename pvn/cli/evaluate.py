@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pvn.cli.options import AgentNames, Device, Source, Split, print_json
+from pvn.cli.options import AgentNames, Device, Look, Source, Split, print_json
 from pvn.systems import DEFAULT_AGENT
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class Evaluate:
     true_distributions: bool = False
     """Fly a PVN's second stage by the demonstrated distributions instead of predicted ones, which tells errors of
     execution from errors of prediction."""
+    look: Look = "own"
+    """Who draws what agents see: our renderer, or another one with the same camera, which must be installed: `pip
+    install mujoco`, `pip install pybullet`."""
     device: Device = "cpu"
     """Where to fly."""
     runs: Path | None = None
@@ -113,6 +116,10 @@ class Evaluate:
 
         if self.record < 0:
             raise ValueError(f"record: got {self.record}, expected 0 or more flights")
+        if self.look != "own":
+            from pvn.simulator.looks.photographer import scene_maker
+
+            scene_maker(self.look)
         changes = FlightChanges(
             altitude=self.altitude,
             yaw_factor=self.yaw_factor,
@@ -120,6 +127,7 @@ class Evaluate:
             plan_every=self.plan_every,
             look_threshold=self.look_threshold,
             has_true_distributions=self.true_distributions,
+            look=self.look,
         )
         with working("reading the corpus"):
             segments, training = read_split(

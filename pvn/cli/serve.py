@@ -14,7 +14,7 @@ from pvn.cli.serve_mavlink import serve_mavlink
 from pvn.cli.tasks import read_field
 
 if TYPE_CHECKING:
-    from pvn.bridges.airsim.images import CameraRenderer
+    from pvn.bridges.shared.renderer import CameraRenderer
 
 
 def given(size: int | None, default: int) -> int:
@@ -62,7 +62,7 @@ class Serve:
         import logging
 
         self._check()
-        from pvn.bridges.airsim.images import CameraRenderer
+        from pvn.bridges.shared.renderer import CameraRenderer
         from pvn.geometry import Camera
 
         logging.basicConfig(format="%(message)s", level=logging.INFO)
@@ -90,8 +90,9 @@ class Serve:
 
         with needing("airsim"):
             from pvn.bridges.airsim.server import serve
-        from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
+        from pvn.bridges.airsim.host import Host, HostConfig
         from pvn.bridges.airsim.settings import Capture, Settings, VehicleSettings, default_cameras, read_settings
+        from pvn.bridges.shared.clock import compile_kernels
         from pvn.cli.progress import working
         from pvn.geometry import Camera
 

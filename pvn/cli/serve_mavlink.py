@@ -10,7 +10,7 @@ from pvn.bridges.mavlink.modes import Firmware
 from pvn.cli.options import needing
 
 if TYPE_CHECKING:
-    from pvn.bridges.airsim.images import CameraRenderer
+    from pvn.bridges.shared.renderer import CameraRenderer
     from pvn.geometry import Camera
 
 
@@ -30,12 +30,12 @@ def serve_mavlink(
 
     with needing("mavlink"):
         from pvn.bridges.mavlink.server import SimulatedDrone, listen
-    from pvn.bridges.airsim.host import HostConfig, compile_kernels
     from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
+    from pvn.bridges.shared.clock import compile_kernels
     from pvn.cli.progress import working
 
     async def serve() -> None:
-        drone = SimulatedDrone(renderer, HostConfig(speed=speed), camera=camera, start=start, firmware=firmware)
+        drone = SimulatedDrone(renderer, speed=speed, camera=camera, start=start, firmware=firmware)
         # Scripts and ground stations on this machine wait there for an autopilot to speak first.
         listeners = [("127.0.0.1", one) for one in (SCRIPT_PORT, GROUND_STATION_PORT)]
         transport, _ = await listen(drone, host, SERVER_PORT if port is None else port, listeners)

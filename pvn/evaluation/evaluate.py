@@ -103,6 +103,7 @@ def _changes_suffix(changes: FlightChanges) -> str:
     }
     named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)
     named += "_ideal-act" if changes.has_ideal_act else ""
+    named += "" if changes.look == "own" else f"_{changes.look}"
     return f"{named}{TRUE_DISTRIBUTIONS}" if changes.has_true_distributions else named
 
 

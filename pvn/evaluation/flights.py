@@ -190,13 +190,15 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
     return flights, found
 
 
-def _flown_in_order(fly_one: Callable[[Batch], Flights], batches: Sequence[Batch], device: str) -> Iterator[Flights]:
-    """The flights of each batch, in order; on a CPU as many batches as there are cores are in the air at once."""
-    if device != "cpu" or len(batches) < 2:
+def _flown_in_order(
+    fly_one: Callable[[Batch], Flights], batches: Sequence[Batch], num_threads: int
+) -> Iterator[Flights]:
+    """The flights of each batch, in order; as many batches as there are threads are in the air at once."""
+    if min(num_threads, len(batches)) < 2:
         yield from map(fly_one, batches)
         return
     # Threads are enough: networks and simulator release the interpreter's lock, and agents keep nothing to themselves.
-    pool = ThreadPoolExecutor(num_cores(), thread_name_prefix="flight")
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="flight")
     try:
         with one_thread():
             yield from pool.map(fly_one, batches)
@@ -234,7 +236,9 @@ def fly_split(
     """
     expected = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs)
     units = paragraphs_of(segments) if in_paragraphs else [(segment,) for segment in segments]
-    size = max(FLIGHTS_PER_BATCH[device] // max(map(len, units)), 1)
+    # Other renderers draw one picture at a time, and keep only a few fields ready.
+    at_once = FLIGHTS_PER_BATCH[device if pilot.config.look == "own" else "cpu"]
+    size = max(at_once // max(map(len, units)), 1)
     batches = [units[begin : begin + size] for begin in range(0, len(units), size)]
     fly_batches = partial(
         _fly_batches, pilot=pilot, expected=expected, device=device, in_paragraphs=in_paragraphs, watch=watch
@@ -282,7 +286,9 @@ def _fly_batches(
             return fly_paragraphs(batch, pilot, device)
         return fly_segments([segment for (segment,) in batch], pilot, device)
 
-    for flights in _flown_in_order(fly_one, batches[ends.index(done) :], device):
+    # Other renderers are bound to the thread that began with them.
+    num_threads = num_cores() if device == "cpu" and pilot.config.look == "own" else 1
+    for flights in _flown_in_order(fly_one, batches[ends.index(done) :], num_threads):
         parts.append(flights)
         done += len(flights)
         is_due = done - saved >= FLIGHTS_PER_SAVE[device] or done == ends[-1]

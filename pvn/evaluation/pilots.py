@@ -106,16 +106,20 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     delay_steps = changes.delay_steps
     if isinstance(policy, Delayed):
         delay_steps, policy = policy.num_steps + delay_steps, policy.policy
-    if changes.altitude is not None:
-        config = replace(config, altitude=changes.altitude)
-    if changes.yaw_factor != 1.0:
-        config = replace(config, max_yaw_rate=config.max_yaw_rate * changes.yaw_factor)
+    config = replace(
+        config,
+        altitude=config.altitude if changes.altitude is None else changes.altitude,
+        max_yaw_rate=config.max_yaw_rate * changes.yaw_factor,
+        look=config.look if changes.look == "own" else changes.look,
+    )
+    if changes.look != "own":
+        fingerprint = f"look {changes.look} {fingerprint}"
     if changes.has_true_distributions and (changes.has_ideal_act or not isinstance(agent, PVN)):
         raise ValueError(
             f"{pilot.name}: got true distributions to fly by, but has no learned second stage; "
             "expected a PVN, one of its ablations with a learned second stage, or the file of a PVN; leave them out"
         )
-    if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps):
+    if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps, look=changes.look):
         if not isinstance(agent, PVN):
             raise ValueError(
                 f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import even_paths, to_map, wrap_angle
+from pvn.geometry import even_paths, restarted, to_map
+from pvn.learning.random_looks import FlightLooks
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
-from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS, Layout
+from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS, landmark_tables
 from pvn.world.task import HORIZON, Demonstration
 
 if TYPE_CHECKING:
@@ -82,16 +82,6 @@ class Demonstrations:
         return int(self.first_frame.diff().max())
 
 
-def _landmarks(layouts: Sequence[Layout]) -> tuple[Tensor, Tensor]:
-    """Places (F, 32, 2), field frame, and classes (F, 32) of the landmarks in F fields; -1 where there is none."""
-    place, kind = np.zeros((len(layouts), MAX_LANDMARKS, 2), np.float32), np.full((len(layouts), MAX_LANDMARKS), -1)
-    for row, layout in enumerate(layouts):
-        marks = layout.landmarks
-        place[row, : len(marks)] = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
-        kind[row, : len(marks)] = [LANDMARK_CLASSES[mark.name].index for mark in marks]
-    return torch.from_numpy(place), torch.from_numpy(kind)
-
-
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
     """Values (K, ...) before each flight's own actions, of every `every`-th step, from (N, T, ...)."""
     step = torch.arange(values.shape[1], device=values.device)
@@ -124,7 +114,7 @@ def demonstrate(
     is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
     path, num_points = even_paths([demonstration.path for demonstration in demonstrations], PATH_SPACING)
-    place, kind = _landmarks(simulator.layouts)
+    place, kind = (torch.from_numpy(table) for table in landmark_tables(simulator.layouts))
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])
     return Demonstrations(
@@ -219,6 +209,8 @@ class Selection:
     rise: Tensor
     """(B,): added to the height from which their pictures are taken, metres."""
     sizes: Sizes
+    looks: FlightLooks | None = None
+    """How their pictures differ from the simulator's; None: not at all."""
 
     def parts(self) -> SelectionParts:
         """The parts by name."""
@@ -252,30 +244,21 @@ class Batch:
     """(Q,) bool: predictions that are not padding."""
 
 
-def _pictures(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
-    """Pictures (K, H, W, 3) uint8 from poses (K, 6), or from above, in fields (K,)."""
+def _pictures(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor, tilt: Tensor | None) -> Tensor:
+    """Pictures (K, H, W, 3) uint8 from poses (K, 6), or from above, in fields (K,); tilt (K,): as in `render`."""
     if demonstrations.overhead_px is not None:
         return demonstrations.simulator.render_from_above(field, demonstrations.overhead_px, OVERHEAD_MARGIN)
-    return demonstrations.simulator.render(pose_world, field)
+    return demonstrations.simulator.render(pose_world, field, tilt)
 
 
-def _visible(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor) -> Tensor:
-    """Which (K, 32) of a field's landmarks are visible from poses (K, 6) in fields (K,)."""
+def _visible(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor, tilt: Tensor | None) -> Tensor:
+    """Which (K, 32) of a field's landmarks are in the pictures from poses (K, 6) in fields (K,)."""
     if demonstrations.overhead_px is not None:
         return demonstrations.landmark_class[field] >= 0
-    seen = demonstrations.simulator.landmarks_at(pose_world, field).flatten(1).long() + 1
+    seen = demonstrations.simulator.landmarks_at(pose_world, field, tilt).flatten(1).long() + 1
     counts = torch.zeros((len(seen), MAX_LANDMARKS + 1), dtype=torch.int32, device=seen.device)
     counts.scatter_add_(1, seen, torch.ones_like(seen, dtype=torch.int32))
     return counts[:, 1:] >= MIN_VISIBLE_PIXELS
-
-
-def _moved(pose_world: Tensor, begin: Tensor, to: Tensor) -> Tensor:
-    """Poses (K, 6), field frame, moved as if their flights had started at `to` instead of `begin`, (K, 3) x, y, yaw."""
-    turn = to[:, 2] - begin[:, 2]
-    off = (pose_world[:, :2] - begin[:, :2])[:, None]
-    turned = to_map(off, torch.stack([torch.zeros_like(turn), torch.zeros_like(turn), -turn], -1))[:, 0]
-    place = (to[:, :2] + turned).clamp(0.0, FIELD_SIZE)
-    return torch.cat([place, pose_world[:, 2:5], wrap_angle(pose_world[:, 5:] + turn[:, None])], -1)
 
 
 def select(
@@ -285,12 +268,13 @@ def select(
     moves: Tensor | None = None,
     sizes: Sizes | None = None,
     rise: Tensor | None = None,
+    looks: FlightLooks | None = None,
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
     moves (B,) int64: the flights whose movements each flight copies, from its own start; its own movements if not
     given. The instruction and the demonstrated path stay each flight's own. rise (B,): added to the height of their
-    pictures, metres.
+    pictures, metres. looks: of the flights, on the host.
     """
     # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     chosen = flights.numpy()
@@ -323,14 +307,16 @@ def select(
         [own.predictions],
     )
 
-    def by_flight(values: Tensor | None) -> Tensor:
-        filled = torch.zeros(sizes.flights)
+    def by_flight(values: Tensor | None, *columns: int) -> Tensor:
+        filled = torch.zeros((sizes.flights, *columns))
         if values is not None:
             filled[: own.flights] = values
         return filled.to(demonstrations.device, non_blocking=True)
 
     numbers = torch.from_numpy(np.concatenate(parts)).to(demonstrations.device, non_blocking=True)
-    return Selection(numbers, by_flight(turn), by_flight(rise), sizes)
+    if looks is not None:
+        looks = replace(looks, draws=by_flight(looks.draws, looks.draws.shape[1]))
+    return Selection(numbers, by_flight(turn), by_flight(rise), sizes, looks)
 
 
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
@@ -339,13 +325,22 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     flights, flight = parts.flights, parts.frame_flight
     origin, field = demonstrations.origin[flights], demonstrations.field[flights]
     pose = demonstrations.pose_world[parts.frame]
-    strayed = _moved(pose, demonstrations.origin[parts.moves][flight], origin[flight])
+    strayed = restarted(pose, demonstrations.origin[parts.moves][flight], origin[flight])
+    strayed = torch.cat([strayed[:, :2].clamp(0.0, FIELD_SIZE), strayed[:, 2:]], -1)
     pose = torch.where((flights != parts.moves)[flight, None], strayed, pose)
     pose = torch.cat([pose[:, :2], pose[:, 2:3] + selection.rise[flight, None], pose[:, 3:]], -1)
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
+    looks, taken, tilt = selection.looks, pose, None
+    if looks is not None:
+        taken, tilt = looks.taken_from(pose, flight, parts.first_frame)
+    image = _pictures(demonstrations, taken, field[flight], tilt)
+    if looks is not None:
+        needs, see = looks.needs_surfaces, demonstrations.simulator.ground_and_sky_at
+        image = looks.repaint(image, flight, see(taken, field[flight], tilt) if needs else None)
+    planned = parts.prediction_frame
     return Batch(
         frames=Frames(
-            image=_pictures(demonstrations, pose, field[flight]),
+            image=image,
             pose_world=pose,
             origin=origin,
             first_frame=parts.first_frame,
@@ -359,8 +354,10 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
         num_points=demonstrations.num_points[flights],
         landmark_map=to_map(demonstrations.landmark_place[field], origin),
         landmark_class=demonstrations.landmark_class[field],
-        action=demonstrations.action[parts.frame[parts.prediction_frame]],
-        is_visible=_visible(demonstrations, pose[parts.prediction_frame], field[parts.prediction_flight]),
+        action=demonstrations.action[parts.frame[planned]],
+        is_visible=_visible(
+            demonstrations, taken[planned], field[parts.prediction_flight], None if tilt is None else tilt[planned]
+        ),
         mentioned=demonstrations.mentioned[flights],
         is_counted=torch.arange(selection.sizes.predictions, device=flights.device) < parts.num_predictions,
     )

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -174,7 +174,8 @@ def own_stream() -> Iterator[None]:
 def record(step: Callable[[Selection], Result], selection: Selection) -> Callable[[Selection], Result]:
     """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host."""
     graph = torch.cuda.CUDAGraph()
-    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.rise.clone(), selection.sizes)
+    looks = None if selection.looks is None else replace(selection.looks, draws=selection.looks.draws.clone())
+    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.rise.clone(), selection.sizes, looks)
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         result = step(fixed)
 
@@ -182,6 +183,8 @@ def record(step: Callable[[Selection], Result], selection: Selection) -> Callabl
         fixed.numbers.copy_(selection.numbers, non_blocking=True)
         fixed.turn.copy_(selection.turn, non_blocking=True)
         fixed.rise.copy_(selection.rise, non_blocking=True)
+        if looks is not None and selection.looks is not None:
+            looks.draws.copy_(selection.looks.draws, non_blocking=True)
         graph.replay()
         return result
 

@@ -31,6 +31,7 @@ from pvn.learning.optimisation import (
     optimizer_class,
     precision,
 )
+from pvn.learning.random_looks import FlightLooks, RandomLooks, draw_looks
 from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
 from pvn.model.visitation import VisitationModel
 from pvn.simulator.interface import SimulatorConfig
@@ -60,6 +61,8 @@ class Stage1Config(OptimisationConfig):
     height_spread: float = 0.0
     """A flight's pictures are taken up to this many metres above or below the drone, drawn at random for each batch;
     0: from the drone."""
+    looks: RandomLooks = RandomLooks()
+    """How far the look of pictures may differ from the simulator's."""
     losses: LossConfig = LossConfig()
 
     def __post_init__(self) -> None:
@@ -169,16 +172,18 @@ def stage1_step(
 def select_stage1_batch(
     demonstrations: Demonstrations, config: Stage1Config, step: int, flights: Tensor, sizes: Sizes | None
 ) -> Selection:
-    """This process's part of a step's flights, some of them straying, maps and heights changed at random."""
+    """This process's part of a step's flights, some of them straying, maps, heights and looks changed at random."""
     generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
     turn = torch.randn(len(flights), generator=generator) * config.turn_rad
     strays = torch.rand(len(flights), generator=generator) < config.stray_share
     moves = flights.clone()
     moves[strays] = flights[strays].roll(1)
     rise = (2 * torch.rand(len(flights), generator=generator) - 1) * config.height_spread
+    draws = draw_looks(config.looks, len(flights), generator)
+    looks = None if draws is None else FlightLooks(config.looks, parallel.my_part(draws))
     flights, turn, moves, rise = (parallel.my_part(part) for part in (flights, turn, moves, rise))
     # The last batch of an epoch may have fewer flights than there are processes.
-    return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS), rise)
+    return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS), rise, looks)
 
 
 def train_stage1(

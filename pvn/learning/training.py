@@ -36,7 +36,6 @@ from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel, VisitationSizes
 from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import AGENT_FILE
 
 Stage = Literal["1", "2", "all"]
 
@@ -85,6 +84,13 @@ class Recipe:
     """Steps between predictions (paper: T_d)."""
     min_count: int = 10
     """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
+
+    def __post_init__(self) -> None:
+        if self.overhead_px is not None and not self.stage1.looks.is_off:
+            raise ValueError(
+                "looks: got random looks for views from above, expected them for the camera's pictures alone; leave "
+                "out --stage1.looks"
+            )
 
     def with_seed(self, seed: int) -> Recipe:
         """The same recipe with another seed throughout."""
@@ -224,6 +230,7 @@ def train_pvn(
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
     from pvn.learning.agent import save_agent
     from pvn.simulator.simulator import checked_device
+    from pvn.systems import AGENT_FILE
 
     device = checked_device(device)  # now, and not after stage 2 has been trained beside a stage 1 that cannot be
     vocabulary = Vocabulary.from_texts(

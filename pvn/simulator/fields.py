@@ -88,7 +88,7 @@ def _fill_sun_grids(first, last, solids, first_solid, landmarks, num_landmarks, 
                             grids[field, i, j] |= np.int32(1) << landmark
 
 
-def _wetness(lakes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+def wetness_of(lakes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """How wet (N, cells, cells) the ground is, from lakes (N, cells, cells)."""
     # Two passes of a 3x3 mean round off the cells' corners; the shore, where wetness is one half, stays in place.
     wet: npt.NDArray[Any] = np.pad(lakes.astype(np.float32), ((0, 0), (2, 2), (2, 2)))
@@ -132,7 +132,7 @@ def pack(layouts: Sequence[Layout], *, is_display: bool = False) -> Fields:
     ).T
     for first in range(0, count, FIELDS_AT_ONCE):
         some = slice(first, first + FIELDS_AT_ONCE)
-        fields.wetness[some] = _wetness(np.stack([layout.lake for layout in layouts[some]]))
+        fields.wetness[some] = wetness_of(np.stack([layout.lake for layout in layouts[some]]))
     run_in_parallel(
         _fill_sun_grids, count, 16, solids, first_solid, fields.landmarks, fields.num_landmarks, fields.sun_grid
     )

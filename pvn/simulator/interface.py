@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -12,6 +12,7 @@ from pvn.geometry import Camera
 from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe
 
 Quality = Literal["none", "fast", "full"]
+Look = Literal["own", "mujoco", "pybullet"]
 
 FORWARD, TURN, STOP = 0, 1, 2
 
@@ -36,6 +37,9 @@ class SimulatorConfig:
     """The first-person camera."""
     airframe: Airframe = Airframe()
     """The quadcopter."""
+    # Not shown: fingerprints of saved flights have what is shown, and earlier versions had no more.
+    look: Look = field(default="own", repr=False)
+    """Who takes the pictures that a policy gets: our renderer, or another, with the same camera (`looks`)."""
 
     def __post_init__(self) -> None:
         for name in ("step_seconds", "altitude", "max_speed", "max_yaw_rate"):
@@ -46,6 +50,8 @@ class SimulatorConfig:
             raise ValueError(f"altitude: got {self.altitude} m, expected {LOWEST} to {HIGHEST:g} m")
         if self.quality not in get_args(Quality):
             raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
+        if self.look not in get_args(Look):
+            raise ValueError(f"look: got {self.look!r}, expected one of {get_args(Look)}")
 
     @property
     def max_action(self) -> tuple[float, float, float]:

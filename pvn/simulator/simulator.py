@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -34,8 +34,14 @@ from pvn.simulator.quadcopter import (
     YAW_RATE,
     hover_rotor_speed,
 )
-from pvn.simulator.rendering import NUM_CAMERA_COLUMNS, Lens
+from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V, NUM_CAMERA_COLUMNS, ORIGIN, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
+
+if TYPE_CHECKING:
+    from pvn.simulator.looks.photographer import Photographer
+
+GROUND_LEVEL = 0.02
+"""What is seen lower than this, metres, and is no landmark, is ground, not fence."""
 
 
 def checked_device(device: str | torch.device) -> torch.device:
@@ -117,6 +123,12 @@ class Simulator:
         self.config = config
         self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
+        self._photographer: Photographer | None = None
+        if config.look != "own" and config.quality != "none":
+            # Imported here: other renderers are optional, and take a second to load.
+            from pvn.simulator.looks.photographer import photographer_for
+
+            self._photographer = photographer_for(config.look, camera)
 
     def renderer(self, config: SimulatorConfig) -> Simulator:
         """A simulator of one flight in the same fields, with other settings.
@@ -254,25 +266,28 @@ class Simulator:
         if self.config.quality == "none":
             image.zero_()
         else:
-            is_full = self.config.quality == "full"
-            self._functions.paint(self._cameras, self._traced, self.field_index, self._num_solids, is_full, image)
+            self._paint(self._cameras, poses, self.field_index, image)
         velocity = self._state[:, VELOCITY : VELOCITY + 3].float()
         return Observation(image, poses, velocity)
+
+    def _paint(self, cameras: Tensor, pose_world: Tensor, field_index: Tensor, image: Tensor) -> None:
+        """Fill pictures (K, H, W, 3) uint8 by cameras (K, 18), those of drones at poses (K, 6), in fields (K,)."""
+        if self._photographer is not None:
+            layouts = [self.layouts[field] for field in field_index.tolist()]
+            image.copy_(self._photographer.take(layouts, pose_world))
+        else:
+            is_full = self.config.quality == "full"
+            self._functions.paint(cameras, self._traced, field_index, self._num_solids, is_full, image)
 
     def depth_and_landmarks(self) -> tuple[Tensor, Tensor]:
         """Depth (B, H, W) float32, metres along each pixel's ray, 0 for sky; and the landmark seen in each pixel,
         (B, H, W) int16, as its index in the layout, -1 for none.
         """
         self._aim()
-        camera = self.config.camera
-        shape = (self.num_flights, camera.height, camera.width)
-        depth = torch.empty(shape, device=self.device)
-        seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        self._functions.measure_depth(self._cameras, self._traced, self.field_index, self._num_solids, depth, seen)
-        return depth, seen
+        return self._measure(self._cameras, self.field_index)
 
-    def _cameras_at(self, pose_world: Tensor) -> Tensor:
-        """Cameras (K, 18) of drones at poses (K, 6), field frame."""
+    def _cameras_at(self, pose_world: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """Cameras (K, 18) of drones at poses (K, 6), field frame; tilt (K,): how much further down each points."""
         pose = pose_world.to(self.device, torch.float64)
         half = pose[:, 3:] / 2
         (cr, cp, cy), (sr, sp, sy) = half.cos().unbind(-1), half.sin().unbind(-1)
@@ -282,27 +297,51 @@ class Simulator:
             cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy,
             cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy,
         ], -1)  # fmt: skip
+        if tilt is not None:
+            # Turned about the body's left axis, as the camera is on its mount.
+            w, x, y, z = state[:, QUATERNION : QUATERNION + 4].unbind(-1)
+            cos, sin = (tilt.to(state) / 2).cos(), (tilt.to(state) / 2).sin()
+            turned = torch.stack([w * cos - y * sin, x * cos - z * sin, y * cos + w * sin, z * cos + x * sin], -1)
+            state[:, QUATERNION : QUATERNION + 4] = turned
         cameras = torch.zeros((len(pose), NUM_CAMERA_COLUMNS), device=self.device)
         self._functions.observe(state, self._lens, torch.empty((len(pose), 6), device=self.device), cameras)
         return cameras
 
-    def render(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are."""
+    def render(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,); flights stay as they are.
+
+        tilt (K,): how much further down than usual the cameras point, radians; only for our own look.
+        """
         camera = self.config.camera
         image = torch.empty((len(pose_world), camera.height, camera.width, 3), dtype=torch.uint8, device=self.device)
-        is_full = self.config.quality == "full"
-        self._functions.paint(self._cameras_at(pose_world), self._traced, field_index, self._num_solids, is_full, image)
+        self._paint(self._cameras_at(pose_world, tilt), pose_world, field_index, image)
         return image
 
-    def landmarks_at(self, pose_world: Tensor, field_index: Tensor) -> Tensor:
-        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
+    def _measure(self, cameras: Tensor, field_index: Tensor) -> tuple[Tensor, Tensor]:
+        """`depth_and_landmarks` of cameras (K, 18) in fields (K,)."""
         camera = self.config.camera
-        shape = (len(pose_world), camera.height, camera.width)
+        shape = (len(cameras), camera.height, camera.width)
         depth = torch.empty(shape, device=self.device)
         seen = torch.empty(shape, dtype=torch.int16, device=self.device)
-        cameras = self._cameras_at(pose_world)
         self._functions.measure_depth(cameras, self._traced, field_index, self._num_solids, depth, seen)
-        return seen
+        return depth, seen
+
+    def landmarks_at(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
+        return self._measure(self._cameras_at(pose_world, tilt), field_index)[1]
+
+    def ground_and_sky_at(
+        self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Which pixels (K, H, W) bool of `render`'s picture show the ground, and which the sky."""
+        cameras = self._cameras_at(pose_world, tilt)
+        depth, seen = self._measure(cameras, field_index)
+        u, v = (torch.arange(count, device=self.device) + 0.5 for count in (depth.shape[2], depth.shape[1]))
+        ahead, along_u, along_v = (cameras[:, None, None, at : at + 3] for at in (AHEAD, AHEAD_U, AHEAD_V))
+        ray = ahead + u[:, None] * along_u + v[:, None, None] * along_v
+        height = cameras[:, None, None, ORIGIN + 2] + depth * ray[..., 2] / ray.norm(dim=-1)
+        is_sky = depth == 0
+        return (seen < 0) & ~is_sky & (height < GROUND_LEVEL), is_sky
 
     def render_from_above(self, field_index: Tensor, size_px: int, margin: float = 1.0) -> Tensor:
         """Pictures (K, S, S, 3) uint8 of fields (K,) and `margin` metres around them, from straight above, north up."""

@@ -6,6 +6,7 @@ Field frame: origin at the south-west corner, x east, y north, metres; the field
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numba
@@ -112,6 +113,16 @@ class Layout:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def landmark_tables(layouts: Sequence[Layout]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Places (F, 32, 2), field frame, and classes (F, 32) of the landmarks in F fields; -1 where there is none."""
+    place, kind = np.zeros((len(layouts), MAX_LANDMARKS, 2), np.float32), np.full((len(layouts), MAX_LANDMARKS), -1)
+    for row, layout in enumerate(layouts):
+        marks = layout.landmarks
+        place[row, : len(marks)] = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
+        kind[row, : len(marks)] = [LANDMARK_CLASSES[mark.name].index for mark in marks]
+    return place, kind
 
 
 @numba.njit(cache=True)

@@ -24,10 +24,10 @@ from pvn.app.demo.pictures import (
     start_view,
 )
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.meshes import class_mesh
 from pvn.simulator.rays import SUN_X, SUN_Y
 from pvn.viz import palette
 from pvn.viz.flight_record import fly_and_record
-from pvn.viz.meshes import class_mesh
 from pvn.world.layout import Layout
 
 

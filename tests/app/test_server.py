@@ -15,7 +15,7 @@ import pytest
 
 from pvn.app.demo.flight_setup import change_instruction, segment_setup
 from pvn.cli import main
-from pvn.viz.meshes import landmark_mesh
+from pvn.simulator.meshes import landmark_mesh
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 

@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from pvn.bridges.airsim.host import Host, HostConfig, compile_kernels
-from pvn.bridges.airsim.images import CameraRenderer
+from pvn.bridges.airsim.host import Host, HostConfig
 from pvn.bridges.airsim.settings import (
     AGENT_CAMERA,
     CameraSettings,
@@ -17,6 +16,8 @@ from pvn.bridges.airsim.settings import (
     VehicleSettings,
     rotation_from_angles,
 )
+from pvn.bridges.shared.clock import compile_kernels
+from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.geometry import Camera
 from pvn.world.layout import sample_layout
 

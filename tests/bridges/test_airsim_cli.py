@@ -11,8 +11,8 @@ import torch
 pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
 
 from pvn.bridges.airsim.field import AirSimField
-from pvn.bridges.airsim.images import CameraRenderer
-from pvn.bridges.airsim.vehicle import Vehicle
+from pvn.bridges.shared.renderer import CameraRenderer
+from pvn.bridges.shared.vehicle import Vehicle
 from pvn.cli import main
 from pvn.cli.fly_airsim import fly_over_airsim
 from pvn.evaluation.pilots import Pilot, load_pilot

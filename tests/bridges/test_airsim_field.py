@@ -14,9 +14,9 @@ pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install 
 
 from pvn.bridges.airsim.api import CALLS
 from pvn.bridges.airsim.field import SETPOINT_INTERVAL_S, AirSimField, AirSimOptions
-from pvn.bridges.airsim.frames import roll_pitch_yaw
 from pvn.bridges.airsim.protocol import Limits
 from pvn.bridges.flights import FlightAborted
+from pvn.bridges.shared.frames import roll_pitch_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvn.bridges.airsim.frames import (
+from pvn.bridges.airsim.resampling import resample_image
+from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
     from_ned,
     multiply_quaternions,
@@ -22,8 +23,7 @@ from pvn.bridges.airsim.frames import (
     swap_yaw,
     to_ned,
 )
-from pvn.bridges.airsim.images import make_camera_row
-from pvn.bridges.airsim.resampling import resample_image
+from pvn.bridges.shared.renderer import make_camera_row
 from pvn.geometry import Camera, pixel_rays, rotation_world_body
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V
 

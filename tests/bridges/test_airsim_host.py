@@ -7,11 +7,12 @@ import selectors
 import numpy as np
 import pytest
 
-from pvn.bridges.airsim import motions
-from pvn.bridges.airsim.frames import from_ned, swap_rotation, to_ned
-from pvn.bridges.airsim.host import MAX_LAG_S, Host, HostConfig
-from pvn.bridges.airsim.images import CameraRenderer
-from pvn.bridges.airsim.vehicle import TICK_SECONDS, Vehicle
+from pvn.bridges.airsim.host import Host, HostConfig
+from pvn.bridges.shared import motions
+from pvn.bridges.shared.clock import MAX_LAG_S
+from pvn.bridges.shared.frames import from_ned, swap_rotation, to_ned
+from pvn.bridges.shared.renderer import CameraRenderer
+from pvn.bridges.shared.vehicle import TICK_SECONDS, Vehicle
 
 
 def fly_path(path_ned, speed):

@@ -8,9 +8,10 @@ import pytest
 
 from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import from_ned, rotation_from_yaw
-from pvn.bridges.airsim.images import CameraRenderer, View, make_camera_row
+from pvn.bridges.airsim.images import View
 from pvn.bridges.airsim.settings import SensorSettings, VehicleSettings, default_sensors, rotation_from_angles
+from pvn.bridges.shared.frames import from_ned, rotation_from_yaw
+from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.geometry import Camera
 
 SEATTLE = (47.641468, -122.140165, 122.0)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,23 @@ def test_stage_2_is_flown_by_true_distributions_with_files_of_its_own(two, print
     assert Path("results/pvn_true-distributions_dev.json").exists()
     message = refused("pvn evaluate --agent gsmn --corpus two --true-distributions")
     assert "gsmn: got true distributions to fly by, but has no learned second stage; expected a PVN" in message
+
+
+def test_a_look_whose_renderer_is_missing_is_refused_before_flying(two, refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    monkeypatch.delitem(sys.modules, "pvn.simulator.looks.mujoco_renderer", raising=False)
+    message = refused("pvn evaluate --agent pvn --corpus two --look mujoco")
+    assert "look: got mujoco, but it does not load here" in message and "pip install mujoco" in message
+    assert not Path("results").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("look", ["mujoco", "pybullet"])
+def test_flights_with_another_look_have_files_of_their_own(look, two, printed):
+    pytest.importorskip(look)
+    (report,) = json.loads(printed(f"pvn evaluate --agent pvn --corpus two --limit 1 --look {look} --json"))
+    assert report["system"] == f"pvn_{look}" and report["flights"] == 1
+    assert Path(f"results/pvn_{look}_dev_1.json").exists()
 
 
 @pytest.mark.long

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pvn.simulator.meshes import Mesh
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
-from pvn.viz.meshes import Mesh
 from pvn.world.solids import rotation
 
 FLOAT, UNSIGNED_INT = 5126, 5125

@@ -12,7 +12,7 @@ import viser
 from viser.transforms import SO3
 
 from pvn.app.demo.gltf import to_glb
-from pvn.viz.meshes import class_mesh, drone_mesh, fence_mesh, solid_mesh
+from pvn.simulator.meshes import class_mesh, drone_mesh, fence_mesh, solid_mesh
 from pvn.world.layout import FIELD_SIZE
 from pvn.world.solids import ball
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from pvn.bridges.airsim import attitude_api, image_api, motion_api, object_api, sensor_api, state_api, world_api
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.vehicle import TICK_SECONDS
 from pvn.bridges.airsim.wire_types import parse_number
+from pvn.bridges.shared.vehicle import TICK_SECONDS
 
 SERVER_VERSION = 4  # that of Cosys-AirSim; its client requires at least this
 MIN_CLIENT_VERSION = 1  # that of AirSim 1.8

@@ -9,13 +9,13 @@ import math
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim import motions
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import from_ned, swap_yaw
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.motion_api import start_motion
-from pvn.bridges.airsim.motions import MAX_CLIMB, MAX_SPEED, Motion, Setpoint, VehicleState, YawControl
 from pvn.bridges.airsim.wire_types import parse_number
+from pvn.bridges.shared import motions
+from pvn.bridges.shared.frames import from_ned, swap_yaw
+from pvn.bridges.shared.motions import MAX_CLIMB, MAX_SPEED, Motion, Setpoint, VehicleState, YawControl
 
 HOVER_THROTTLE = 0.59375
 """AirSim's throttle of a hovering quadcopter; here, more climbs and less sinks."""

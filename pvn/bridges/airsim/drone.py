@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pvn.bridges.airsim.frames import (
+from pvn.bridges.airsim.settings import CameraSettings, Capture, VehicleSettings, camera_key
+from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
     Quaternion,
     Vector,
@@ -16,8 +17,7 @@ from pvn.bridges.airsim.frames import (
     swap_rotation,
     swap_yaw,
 )
-from pvn.bridges.airsim.settings import CameraSettings, Capture, VehicleSettings, camera_key
-from pvn.bridges.airsim.vehicle import Border, Vehicle
+from pvn.bridges.shared.vehicle import Border, Vehicle
 from pvn.geometry import Camera
 
 

@@ -22,7 +22,10 @@ from torch import Tensor
 
 from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.bridges.airsim.client import disconnect, import_client
-from pvn.bridges.airsim.frames import (
+from pvn.bridges.airsim.resampling import resample_image
+from pvn.bridges.airsim.wire_types import encode_quaternion, encode_vector, parse_pose
+from pvn.bridges.flights import FlightAborted, log_of_steps
+from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
     Vector,
     from_ned,
@@ -36,9 +39,6 @@ from pvn.bridges.airsim.frames import (
     swap_vector,
     to_ned,
 )
-from pvn.bridges.airsim.resampling import resample_image
-from pvn.bridges.airsim.wire_types import encode_quaternion, encode_vector, parse_pose
-from pvn.bridges.flights import FlightAborted, log_of_steps
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.simulator.quadcopter import SUBSTEP_SECONDS

@@ -5,37 +5,24 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import math
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
-from pvn.bridges.airsim import motions
 from pvn.bridges.airsim.drone import Collision, Drone, MountedCamera, external_pose
-from pvn.bridges.airsim.frames import Quaternion, Vector, swap_vector
-from pvn.bridges.airsim.images import CameraRenderer, ImageRequest, View, make_camera_row, render_image
+from pvn.bridges.airsim.images import ImageRequest, View, render_image
 from pvn.bridges.airsim.scene import Scene
 from pvn.bridges.airsim.settings import Settings, VehicleSettings
-from pvn.bridges.airsim.vehicle import TICK_SECONDS, Border, Vehicle
-from pvn.geometry import Camera
-from pvn.simulator.compiling import num_cores
+from pvn.bridges.shared.clock import ClockedVehicles, checked_speed
+from pvn.bridges.shared.frames import Quaternion, Vector, swap_vector
+from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
+from pvn.bridges.shared.vehicle import Border, Vehicle
 
 log = logging.getLogger(__name__)
-
-MAX_LAG_S = 0.25
-"""How far simulated time may fall behind the wall clock and still catch up, seconds; anything beyond is dropped, as in
-AirSim."""
-MAX_BURST_S = 0.005
-"""How long the clock may tick before it lets clients have their turn, seconds of wall-clock time."""
 
 MAX_CACHED_IMAGES = 16
 MAX_TOLD = 200
 MAX_DRONES = 16
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +38,10 @@ class HostConfig:
     simContinueForTime, and stands still otherwise."""
 
     def __post_init__(self) -> None:
-        if not self.speed > 0:
-            raise ValueError(f"speed: got {self.speed}, expected more than 0; inf runs as fast as possible")
+        checked_speed(self.speed)
 
 
-def compile_kernels(renderer: CameraRenderer, camera: Camera) -> None:
-    """Fly and render a little beforehand, so that no client has to wait for compilation."""
-    vehicle = Vehicle()
-    vehicle.start_motion(motions.rotate_to_yaw(0.0, 0.0, math.inf, vehicle.state))
-    vehicle.tick()
-    camera_row = make_camera_row(vehicle.position, vehicle.rotation, camera)
-    renderer.render_scene(camera_row, camera)
-    renderer.measure_depth(camera_row[None], camera)
-    renderer.cast_rays(vehicle.position, np.array([[1.0, 0.0, 0.0]]))
-
-
-class Host:
+class Host(ClockedVehicles):
     """The drones of one field for all clients.
 
     Its methods must be called from one event loop; only images are rendered in other threads.
@@ -74,42 +49,25 @@ class Host:
 
     def __init__(self, renderer: CameraRenderer, config: HostConfig = HostConfig()) -> None:
         """The field is the renderer's."""
+        super().__init__(config.speed)
         self.settings, self.border = config.settings, config.border
         self.scene = Scene(renderer)
         self.drones: dict[str, Drone] = {}
         self.external_cameras = {
             name: MountedCamera(camera) for name, camera in config.settings.external_cameras.items()
         }
-        self.pause_at_tick: int | None = None
-        """The tick at which the clock stops; None: it keeps running."""
         self.wind: Vector = swap_vector(config.settings.wind)
         """m/s, field frame."""
         for name, vehicle in config.settings.vehicles.items():
             self.add_drone(name, vehicle)
-        self._speed = config.speed
         self._told: set[str] = set()
-        self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-airsim")
-        self._clock_wake_up = asyncio.Event()
         self._rendered_moment: object = None
         self._rendered_images: dict[object, asyncio.Future[dict[str, Any]]] = {}
-        self._waiting_for_pause: list[asyncio.Future[None]] = []
 
     @property
-    def vehicle(self) -> Vehicle:
-        """The first drone's, whose clock is that of all."""
-        return next(iter(self.drones.values())).vehicle
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the clock is stopped."""
-        return self.pause_at_tick is not None and self.vehicle.num_ticks >= self.pause_at_tick
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether someone is waiting for simulated time to pass."""
-        if self.is_paused:
-            return False
-        return self.pause_at_tick is not None or any(drone.vehicle.is_awaited for drone in self.drones.values())
+    def vehicles(self) -> list[Vehicle]:
+        """Those of all drones."""
+        return [drone.vehicle for drone in self.drones.values()]
 
     def add_drone(self, name: str, settings: VehicleSettings) -> None:
         """Put another drone into the field."""
@@ -167,10 +125,6 @@ class Host:
         row = make_camera_row(*self.camera_pose(name, vehicle_name, is_external), lens)
         return View(renderer=self.scene.renderer, camera_row=row, camera=lens, object_ids=self.scene.object_ids)
 
-    def run_in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
-        """Run a function in another thread; await the result."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
-
     def render_image(self, view: View, request: ImageRequest) -> Awaitable[dict[str, Any]]:
         """An encoded image, rendered once however many clients request it before anything moves."""
         poses = [(drone.vehicle.position, drone.vehicle.rotation) for drone in self.drones.values()]
@@ -183,35 +137,6 @@ class Host:
             self._rendered_images[key] = asyncio.ensure_future(self.run_in_thread(work))
         # Shielded: a client that disconnects must not cancel the image for the others.
         return asyncio.shield(self._rendered_images[key])
-
-    def wake_clock(self) -> None:
-        """Let the clock check whether it has to run."""
-        self._clock_wake_up.set()
-
-    def set_paused(self, is_paused: bool) -> None:
-        """Stop the clock, or let it run."""
-        self.pause_at_tick = self.vehicle.num_ticks if is_paused else None
-        self._release_waiting()
-
-    def _release_waiting(self) -> None:
-        """Answer those who wait for a pause: it has come, or is no longer coming."""
-        for future in self._waiting_for_pause:
-            if not future.done():
-                future.set_result(None)
-        self._waiting_for_pause = []
-        self.wake_clock()
-
-    def continue_for(self, seconds: float) -> Awaitable[None]:
-        """Let the clock run for some simulated seconds, then stop it; await the stop."""
-        if seconds < 0:
-            raise ValueError(f"seconds: got {seconds:g}, expected 0 or more")
-        self._release_waiting()
-        self.pause_at_tick = self.vehicle.num_ticks + round(min(seconds, 1e9) / TICK_SECONDS)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting_for_pause.append(future)
-        if self.is_paused:
-            self._release_waiting()
-        return future
 
     def tick(self) -> None:
         """Advance the simulation by one tick and note collisions."""
@@ -229,30 +154,3 @@ class Host:
                     )
         if self.is_paused:
             self._release_waiting()
-
-    async def run_clock(self) -> None:
-        """Keep simulated time going, forever."""
-        wall_clock = asyncio.get_running_loop().time
-        last, lag = wall_clock(), 0.0
-        while True:
-            if self.is_paused or (math.isinf(self._speed) and not self.is_awaited):
-                self._clock_wake_up.clear()
-                await self._clock_wake_up.wait()
-                last, lag = wall_clock(), 0.0
-            elif math.isinf(self._speed):
-                burst_start = wall_clock()
-                while self.is_awaited and wall_clock() - burst_start < MAX_BURST_S:
-                    self.tick()
-                await asyncio.sleep(0)
-            else:
-                now = wall_clock()
-                max_lag = max(MAX_LAG_S * self._speed, TICK_SECONDS)
-                lag, last = min(lag + (now - last) * self._speed, max_lag), now
-                while lag >= TICK_SECONDS and not self.is_paused and wall_clock() - now < MAX_BURST_S:
-                    lag -= TICK_SECONDS
-                    self.tick()
-                await asyncio.sleep(max(TICK_SECONDS - lag, 0.0) / self._speed)
-
-    def close(self) -> None:
-        """Shut down the rendering threads."""
-        self._threads.shutdown(wait=False, cancel_futures=True)

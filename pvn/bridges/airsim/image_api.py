@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pvn.bridges.airsim import sensors
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Vector, rotate_vector, swap_rates, swap_rotation, to_ned
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.images import IMAGE_TYPES, SCENE, ImageRequest, View
 from pvn.bridges.airsim.state_api import encode_geo_point
@@ -22,6 +21,7 @@ from pvn.bridges.airsim.wire_types import (
     parse_pose,
     parse_text,
 )
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Vector, rotate_vector, swap_rates, swap_rotation, to_ned
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.solids import horizontal_extent, top_height
 

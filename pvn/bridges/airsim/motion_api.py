@@ -10,13 +10,14 @@ import math
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim import motions, sensors
+from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import Vector, from_ned, swap_yaw, to_ned
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.motions import Motion, VelocityTarget, YawControl
 from pvn.bridges.airsim.state_api import reach
 from pvn.bridges.airsim.wire_types import parse_number, parse_vector
+from pvn.bridges.shared import motions
+from pvn.bridges.shared.frames import Vector, from_ned, swap_yaw, to_ned
+from pvn.bridges.shared.motions import Motion, VelocityTarget, YawControl
 
 TAKEOFF_HEIGHT_M, TAKEOFF_SPEED = 3.0, 1.0
 HOME_SPEED = 2.0

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pvn.bridges.airsim import sensors
-from pvn.bridges.airsim.frames import Vector, from_ned, roll_pitch_yaw, rotation_from_yaw, swap_rotation
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.scene import class_of_asset, match_names
 from pvn.bridges.airsim.state_api import encode_geo_point, parse_geo_point
@@ -22,6 +21,7 @@ from pvn.bridges.airsim.wire_types import (
     parse_text,
     parse_vector,
 )
+from pvn.bridges.shared.frames import Vector, from_ned, roll_pitch_yaw, rotation_from_yaw, swap_rotation
 from pvn.simulator.quadcopter import EAST_LIMIT, WEST_LIMIT
 from pvn.world.landmarks import LANDMARK_NAMES
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pvn.bridges.airsim.images import CameraRenderer
+from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 

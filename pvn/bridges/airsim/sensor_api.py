@@ -7,12 +7,12 @@ from typing import Any
 
 from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import swap_rates, swap_vector
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.images import segmentation_colours
 from pvn.bridges.airsim.settings import DISTANCE_SENSOR, GPU_LIDAR, LIDAR, SensorSettings
 from pvn.bridges.airsim.state_api import encode_geo_point, geo_point
 from pvn.bridges.airsim.wire_types import encode_pose, encode_quaternion, encode_vector
+from pvn.bridges.shared.frames import swap_rates, swap_vector
 
 _GYROSCOPE, _ACCELEROMETER, _BAROMETER, _MAGNETOMETER = range(4)
 _FIX_3D = 3

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import Quaternion, Vector, rotate_vector, swap_rates, swap_rotation, swap_vector, to_ned
-from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.airsim.settings import SensorSettings
-from pvn.bridges.airsim.vehicle import TICK_SECONDS
+from pvn.bridges.shared.frames import Quaternion, Vector, rotate_vector, swap_rates, swap_rotation, swap_vector, to_ned
+from pvn.bridges.shared.renderer import CameraRenderer
+from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.simulator.quadcopter import GRAVITY
 
 # AirSim's defaults: an MPU-6000, an MS5611 and a magnetometer of 5 mGauss. A random walk, per square root of time, is

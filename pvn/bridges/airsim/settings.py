@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pvn.bridges.airsim.frames import Quaternion, Vector, multiply_quaternions
+from pvn.bridges.shared.frames import Quaternion, Vector, multiply_quaternions
 
 DISTANCE_SENSOR, LIDAR, GPU_LIDAR = 5, 6, 8
 """AirSim's numbers of the sensor types that can be mounted anywhere."""

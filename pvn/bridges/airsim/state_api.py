@@ -8,10 +8,10 @@ from typing import Any
 
 from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
-from pvn.bridges.airsim.frames import Quaternion, Vector, from_ned, swap_rates, swap_rotation, swap_vector, to_ned
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.vehicle import clamp_position
 from pvn.bridges.airsim.wire_types import encode_pose, encode_vector, parse_number, parse_pose, parse_vector
+from pvn.bridges.shared.frames import Quaternion, Vector, from_ned, swap_rates, swap_rotation, swap_vector, to_ned
+from pvn.bridges.shared.vehicle import clamp_position
 from pvn.simulator.quadcopter import GRAVITY, Airframe
 
 

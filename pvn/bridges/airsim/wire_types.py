@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, swap_rotation, to_ned
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Quaternion, Vector, swap_rotation, to_ned
 
 
 def parse_number(value: Any, name: str) -> float:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pvn.bridges.airsim.frames import roll_pitch_yaw, swap_vector
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.settings import VehicleSettings
 from pvn.bridges.airsim.wire_types import parse_pose, parse_text, parse_vector
+from pvn.bridges.shared.frames import roll_pitch_yaw, swap_vector
 
 MAX_WIND = 30.0  # m/s
 

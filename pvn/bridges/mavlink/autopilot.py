@@ -14,8 +14,6 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.frames import Vector, swap_yaw
-from pvn.bridges.airsim.motions import Setpoint, VehicleState
 from pvn.bridges.mavlink import missions
 from pvn.bridges.mavlink.frames import from_geodetic
 from pvn.bridges.mavlink.missions import MissionStore
@@ -30,6 +28,8 @@ from pvn.bridges.mavlink.targets import (
     read_local_setpoint,
     steer,
 )
+from pvn.bridges.shared.frames import Vector, swap_yaw
+from pvn.bridges.shared.motions import Setpoint, VehicleState
 from pvn.simulator.quadcopter import LOWEST
 
 PARAMETERS: Mapping[str, float] = MappingProxyType(

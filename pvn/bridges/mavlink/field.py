@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Vector, roll_pitch_yaw
 from pvn.bridges.flights import FlightAborted, log_of_steps
 from pvn.bridges.mavlink.calibration import Calibration
 from pvn.bridges.mavlink.camera import CameraReader
@@ -35,6 +34,7 @@ from pvn.bridges.mavlink.limits import (
     limit_velocity,
 )
 from pvn.bridges.mavlink.link import AutopilotLink, Telemetry
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Vector, roll_pitch_yaw
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
 from pvn.world.layout import Layout

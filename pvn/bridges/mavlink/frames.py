@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD
 
 ORIGIN_LATITUDE, ORIGIN_LONGITUDE, ORIGIN_ALTITUDE = 47.397742, 8.545594, 488.0
 """Degrees, degrees and metres above the sea of the middle of the field, at the height of a resting drone's centre."""

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from pvn.bridges.airsim.frames import Vector
+from pvn.bridges.shared.frames import Vector
 
 BRAKING = 1.5
 """Deceleration that is relied on before the fence, m/s^2; our quadcopter and PX4's usual settings manage twice that."""

@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, from_ned, swap_rotation, swap_vector
 from pvn.bridges.flights import FlightAborted
 from pvn.bridges.mavlink.limits import Velocity
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Quaternion, Vector, from_ned, swap_rotation, swap_vector
 
 CONNECT_TIMEOUT_S = 20.0
 HISTORY_S = 2.0

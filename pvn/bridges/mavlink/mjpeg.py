@@ -43,7 +43,7 @@ class CameraStream:
         tick = self._drone.vehicle.num_ticks
         if self._rendered is None or self._rendered[0] != tick:
             drone = self._drone
-            render = functools.partial(drone.scene.renderer.render_scene, drone.camera_row(), drone.camera)
+            render = functools.partial(drone.renderer.render_scene, drone.camera_row(), drone.camera)
             self._rendered = tick, asyncio.ensure_future(drone.run_in_thread(lambda: encode_jpeg(render())))
         return self._rendered[1]
 

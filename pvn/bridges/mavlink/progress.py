@@ -8,13 +8,13 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.motions import VehicleState
 from pvn.bridges.mavlink import missions
 from pvn.bridges.mavlink.autopilot import HEIGHT_TOLERANCE_M, REST_SPEED, Autopilot, arm, enter, tell
 from pvn.bridges.mavlink.frames import from_geodetic
 from pvn.bridges.mavlink.missions import ARRIVAL_DISTANCE_M, MissionItem
 from pvn.bridges.mavlink.modes import Mode
 from pvn.bridges.mavlink.targets import Target, clamp_place, global_height, hold_height
+from pvn.bridges.shared.motions import VehicleState
 
 MIN_TRAVEL_M = 1.0
 """Closer to its goal than this a drone on a mission does not turn towards it."""

@@ -13,14 +13,15 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
-from pvn.bridges.airsim.host import Host, HostConfig
-from pvn.bridges.airsim.images import CameraRenderer, Floats, make_camera_row
-from pvn.bridges.airsim.motions import LANDED_HEIGHT_M, Setpoint, VehicleState
 from pvn.bridges.mavlink.autopilot import UNSUPPORTED, Autopilot, receive, setpoint
 from pvn.bridges.mavlink.modes import Firmware
 from pvn.bridges.mavlink.progress import advance
 from pvn.bridges.mavlink.telemetry import BUILDERS, RATES_HZ, heartbeat
+from pvn.bridges.shared.clock import ClockedVehicles
+from pvn.bridges.shared.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
+from pvn.bridges.shared.motions import LANDED_HEIGHT_M, Setpoint, VehicleState
+from pvn.bridges.shared.renderer import CameraRenderer, Floats, make_camera_row
+from pvn.bridges.shared.vehicle import Vehicle
 from pvn.geometry import Camera
 from pvn.simulator.quadcopter import LOWEST
 
@@ -41,28 +42,34 @@ LIFT_M = 0.05
 Address = tuple[Any, ...]
 
 
-class SimulatedDrone(Host):
+class SimulatedDrone(ClockedVehicles):
     """The vehicle and its autopilot, on one clock; everything that happens in it happens in one event loop."""
 
     def __init__(
         self,
         renderer: CameraRenderer,
-        config: HostConfig = HostConfig(),
         *,
+        speed: float = 1.0,
         camera: Camera = Camera(),
         start: tuple[float, float, float] | None = None,
         firmware: Firmware = "px4",
     ) -> None:
         """start: x, y (metres) and yaw (radians) on the ground, field frame; by default the middle, facing north."""
-        if not math.isfinite(config.speed):
-            raise ValueError(f"speed: got {config.speed}, expected a finite number: MAVLink clients have clocks")
-        super().__init__(renderer, config)
-        self.camera = camera
+        if not math.isfinite(speed):
+            raise ValueError(f"speed: got {speed}, expected a finite number: MAVLink clients have clocks")
+        super().__init__(speed)
+        self.renderer, self.camera = renderer, camera
+        self._vehicles = (Vehicle(),)
         if start is not None:
             self.vehicle.teleport((start[0], start[1], LOWEST), rotation_from_yaw(start[2]))
         self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.position)
         self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
         """Called after each tick with what the autopilot tells everyone."""
+
+    @property
+    def vehicles(self) -> Sequence[Vehicle]:
+        """Its only one."""
+        return self._vehicles
 
     def camera_row(self) -> Floats:
         """The camera (18,) of `simulator.rendering` at this moment: at the drone's centre, tilted down."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, swap_vector, swap_yaw
-from pvn.bridges.airsim.motions import APPROACH_GAIN, CLIMB_LEAD_S, YAW_GAIN, Setpoint, VehicleState
-from pvn.bridges.airsim.vehicle import TICK_SECONDS
 from pvn.bridges.mavlink.frames import from_geodetic, from_sea_level
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, swap_vector, swap_yaw
+from pvn.bridges.shared.motions import APPROACH_GAIN, CLIMB_LEAD_S, YAW_GAIN, Setpoint, VehicleState
+from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, LOWEST, SUBSTEP_SECONDS, WEST_LIMIT
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.frames import Vector, roll_pitch_yaw, swap_rates, swap_rotation, swap_vector, swap_yaw, to_ned
-from pvn.bridges.airsim.vehicle import Vehicle
 from pvn.bridges.mavlink.autopilot import Autopilot
 from pvn.bridges.mavlink.frames import (
     ORIGIN_ALTITUDE,
@@ -20,6 +18,8 @@ from pvn.bridges.mavlink.frames import (
     to_sea_level,
 )
 from pvn.bridges.mavlink.modes import Mode, to_custom_mode
+from pvn.bridges.shared.frames import Vector, roll_pitch_yaw, swap_rates, swap_rotation, swap_vector, swap_yaw, to_ned
+from pvn.bridges.shared.vehicle import Vehicle
 
 FULL_VOLTS, EMPTY_VOLTS = 12.6, 10.5
 """Of a battery with three cells."""

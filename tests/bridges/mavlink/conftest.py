@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from pvn.bridges.airsim.host import HostConfig, compile_kernels
-from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
+from pvn.bridges.shared.clock import compile_kernels
+from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.geometry import Camera
 
 TIMEOUT_S = 60
@@ -37,7 +37,7 @@ class ServedDrone:
     async def _serve(self, layout, speed, is_full, options):
         from pvn.bridges.mavlink.server import SimulatedDrone, listen
 
-        self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), HostConfig(speed=speed), **options)
+        self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), speed=speed, **options)
         self.loop = asyncio.get_running_loop()
         self.transport, self.server = await listen(self.drone, "127.0.0.1", 0, [("127.0.0.1", self.client_port)])
         self.port = self.transport.get_extra_info("sockname")[1]

@@ -9,14 +9,14 @@ pytest.importorskip("pymavlink", reason='needs pymavlink: pip install "pvn-drone
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.frames import to_ned
-from pvn.bridges.airsim.motions import VehicleState
 from pvn.bridges.mavlink.autopilot import ACCEPTED, DENIED, TEMPORARILY_REJECTED, UNSUPPORTED, Autopilot, receive
 from pvn.bridges.mavlink.autopilot import setpoint as held_setpoint
 from pvn.bridges.mavlink.frames import from_geodetic, from_sea_level, to_geodetic, to_sea_level
 from pvn.bridges.mavlink.missions import MAX_ITEMS
 from pvn.bridges.mavlink.modes import Mode, from_custom_mode, to_custom_mode
 from pvn.bridges.mavlink.progress import advance
+from pvn.bridges.shared.frames import to_ned
+from pvn.bridges.shared.motions import VehicleState
 
 GROUND = VehicleState(0.0, (25.0, 25.0, 0.1), (0.0, 0.0, 0.0), math.pi / 2)
 AIR = VehicleState(50.0, (20.0, 30.0, 5.0), (0.0, 0.0, 0.0), math.pi / 2)

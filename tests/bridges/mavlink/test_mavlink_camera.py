@@ -11,10 +11,10 @@ from PIL import Image
 
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
-from pvn.bridges.airsim.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
-from pvn.bridges.airsim.images import CameraRenderer, make_camera_row
 from pvn.bridges.mavlink.calibration import Calibration, calibration_like, make_resampler, read_calibration
 from pvn.bridges.mavlink.camera import CameraReader
+from pvn.bridges.shared.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
+from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.geometry import Camera
 
 OURS = Camera()

@@ -12,13 +12,13 @@ import torch
 pytest.importorskip("mavsdk", reason='needs MAVSDK: pip install "pvn-drone[mavlink]"')
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
-from pvn.bridges.airsim.frames import rotation_from_yaw
 from pvn.bridges.flights import FlightAborted
 from pvn.bridges.mavlink.autopilot import PARAMETERS, Autopilot, enter
 from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
 from pvn.bridges.mavlink.limits import Limits
 from pvn.bridges.mavlink.modes import Mode
 from pvn.bridges.mavlink.targets import Target
+from pvn.bridges.shared.frames import rotation_from_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.rollout.flight import fly, one_thread, simulator_for

@@ -16,11 +16,10 @@ pytest.importorskip("pymavlink", reason='needs pymavlink: pip install "pvn-drone
 from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.airsim.host import HostConfig
-from pvn.bridges.airsim.images import CameraRenderer
 from pvn.bridges.mavlink.autopilot import Autopilot, receive
 from pvn.bridges.mavlink.modes import Mode
 from pvn.bridges.mavlink.server import MAX_CLIENTS, MAX_DATAGRAM, SimulatedDrone, parse_datagram
+from pvn.bridges.shared.renderer import CameraRenderer
 
 TIMEOUT_S = 60
 
@@ -200,7 +199,7 @@ class SimulatedDroneState:
     """A vehicle that hovers, for an autopilot that is only talked to."""
 
     def __init__(self):
-        from pvn.bridges.airsim.vehicle import Vehicle
+        from pvn.bridges.shared.vehicle import Vehicle
 
         self.state = Vehicle().state
 
@@ -294,7 +293,7 @@ def test_the_camera_shows_what_the_renderer_renders(served, layout):
 
 def test_a_speed_without_end_is_refused(layout):
     with pytest.raises(ValueError, match="speed: got inf, expected a finite number"):
-        SimulatedDrone(CameraRenderer(layout), HostConfig(speed=math.inf))
+        SimulatedDrone(CameraRenderer(layout), speed=math.inf)
 
 
 def test_it_begins_where_it_is_told_holding_on_the_ground(layout):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pvn.simulator.cameras import from_above, take_pictures
-from pvn.viz.meshes import landmark_mesh, solid_mesh
+from pvn.simulator.meshes import landmark_mesh, solid_mesh
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.solids import ball, box, cone, surface_points

@@ -8,9 +8,9 @@ from typing import Literal
 
 import torch
 
-from pvn.bridges.airsim import motions
-from pvn.bridges.airsim.frames import NED_ORIGIN_WORLD, Quaternion, Vector, roll_pitch_yaw, rotation_from_yaw
-from pvn.bridges.airsim.motions import Motion, Setpoint, VehicleState
+from pvn.bridges.shared import motions
+from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Quaternion, Vector, roll_pitch_yaw, rotation_from_yaw
+from pvn.bridges.shared.motions import Motion, Setpoint, VehicleState
 from pvn.simulator import cpu
 from pvn.simulator.quadcopter import (
     ALTITUDE,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pvn.bridges.airsim.frames import Vector
+from pvn.bridges.shared.frames import Vector
 from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import GRAVITY, LOWEST, Airframe, hover_rotor_speed
 

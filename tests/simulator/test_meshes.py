@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pvn.viz.meshes import class_mesh, fence_mesh, solid_mesh
+from pvn.simulator.meshes import class_mesh, fence_mesh, solid_mesh
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import FIELD_SIZE
 from pvn.world.solids import box, surface_points
