@@ -13,6 +13,7 @@ is done with a disk that is too small and with a folder that cannot be written t
 from __future__ import annotations
 
 import argparse
+import getpass
 import hashlib
 import itertools
 import json
@@ -143,9 +144,9 @@ def jobs(shared: Path) -> dict[str, Job]:
     """Every command, small; shared: the folder with what they read."""
     corpus = str(shared / "corpus")
     train = (
-        "train", "--agent", "pvn", "--preset", "smoke", "--corpus", corpus, "--out", OUT, "--stage1.num-epochs", "2",
-        "--stage1.word-steps", "20", "--stage1.save-every", "2", "--stage1.measured-flights", "2",
-        "--stage2.pretrain-flights", "10", "--stage2.num-iterations", "3",
+        "train", "--agent", "pvn", "--preset", "smoke", "--corpus", corpus, "--out", OUT, "--camera.width", "32",
+        "--camera.height", "18", "--stage1.num-epochs", "3", "--stage1.word-steps", "20", "--stage1.save-every", "2",
+        "--stage1.measured-flights", "2", "--stage2.pretrain-flights", "10", "--stage2.num-iterations", "3",
     )  # fmt: skip
     return {
         "corpus make": Job(
@@ -219,7 +220,9 @@ def _continue(job: Job, out: Path, mark: str) -> tuple[int, str]:
 
 # What it leaves.
 
-VOLATILE = ("seconds", "machine", "description_sha256")
+CACHES = {f"torchinductor_{getpass.getuser()}"}
+"""What others keep in the system's folder for temporary files on purpose."""
+VOLATILE = ("seconds", "machine", "peak_host_gib", "description_sha256")
 
 
 def _lasting(content: Any) -> Any:
@@ -337,7 +340,8 @@ def _compare(job: Job, out: Path, mark: str, whole: Undisturbed, count: Count) -
     """Give a command again, and count what is not as it would have been."""
     code, said = _continue(job, out, mark)
     partial = [path for path in _paths(out.parent) if _is_partial(path)]
-    left = [str(path) for path in (*partial, *(out.parent.parent / "temporary").glob("*"))]
+    temporary = [path for path in (out.parent.parent / "temporary").glob("*") if path.name not in CACHES]
+    left = [str(path) for path in (*partial, *temporary)]
     count.note("not resumed", [said.strip()[-600:]] if code else [])
     count.note("leftover", left)
     count.note("different", _differences(whole.files, _files(out)) if not code else [])
