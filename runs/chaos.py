@@ -40,6 +40,8 @@ LATEST = 0.002
 """Most seconds between the moment of a file operation and the kill."""
 GRACE_S = 10.0
 """For this long a killed command's processes may outlive it, seconds."""
+MOST = 0.9
+"""Share of its duration in which a command is killed: other runs of it may be quicker."""
 LARGE_DISK = "2g"
 PVN = "from pvn.cli import main; main()"
 SAVE = """
@@ -121,8 +123,8 @@ class Undisturbed:
     """Of all of them."""
     largest: int
     """Bytes of the largest file that it writes."""
-    window: tuple[float, float]
-    """Seconds after its beginning in which it can be killed."""
+    duration: float
+    """Seconds in which it can be killed, from its beginning or from the appearance of a file."""
     num_operations: int
     """File operations that it can be killed at."""
 
@@ -199,16 +201,20 @@ def _begin(
 
     return subprocess.Popen(
         [sys.executable, "-c", SABOTAGED, *watched, *arguments], cwd=out.parent.parent, text=True,
-        env=_environment(temporary, mark), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=_environment(temporary, mark), stdout=subprocess.DEVNULL, stderr=_said(out).open("w"),
         preexec_fn=limit_files if limit else None,
     )  # fmt: skip
 
 
+def _said(out: Path) -> Path:
+    """Where a command's errors are written: a pipe would have to be read, and end with all that hold it."""
+    return out.parent.parent / "said"
+
+
 def _run(job: Job, out: Path, mark: str, **options: Any) -> tuple[int, str]:
     """Run a command to its end: how it ended, and what it said."""
-    process = _begin(job, out, mark, **options)
-    _, said = process.communicate()
-    return process.returncode, said
+    code = _begin(job, out, mark, **options).wait()
+    return code, _said(out).read_text(errors="replace")
 
 
 def _continue(job: Job, out: Path, mark: str) -> tuple[int, str]:
@@ -327,13 +333,14 @@ def undisturbed(job: Job, folder: Path) -> Undisturbed:
                 if name not in appeared and (out / name).exists():
                     appeared[name] = time.monotonic() - began
             time.sleep(0.01)
-        ended, said = time.monotonic() - began, process.stderr.read() if process.stderr else ""
+        ended, said = time.monotonic() - began, _said(out).read_text(errors="replace")
         if process.returncode:
             raise RuntimeError(f"{' '.join(job.arguments)}: undisturbed, it ended with {process.returncode}:\n{said}")
         sizes = [path.stat().st_size for path in _paths(out)]
         begin, end = (appeared[name] for name in job.between) if job.between else (0.0, ended)
+        duration = end - begin
         count = int((out.parent.parent / "operations").read_text())
-        return Undisturbed(_files(out), sum(sizes), max(sizes), (begin, end), count)
+        return Undisturbed(_files(out), sum(sizes), max(sizes), duration, count)
 
 
 def _compare(job: Job, out: Path, mark: str, whole: Undisturbed, count: Count) -> None:
@@ -352,18 +359,18 @@ def kill(job: Job, whole: Undisturbed, folder: Path, moments: int, generator: ra
     count = Count()
     for number in range(moments):
         by_clock = number % 2 == 0 or job.between is not None
-        seconds = generator.uniform(*whole.window)
+        seconds = generator.uniform(0.0, MOST * whole.duration)
         operation = generator.randint(1, whole.num_operations)
         delay = generator.choice((0.0, generator.uniform(0.0, LATEST)))
         with _trial(folder, f"kill {number}") as (out, mark):
             process = _begin(job, out, mark, operation=0 if by_clock else operation, delay=delay)
+            while job.between and process.poll() is None and not (out / job.between[0]).exists():
+                time.sleep(0.01)
             try:
                 process.wait(seconds if by_clock else None)
             except subprocess.TimeoutExpired:
                 process.kill()
             process.wait()
-            if process.stderr:
-                process.stderr.close()
             count.kinds["killed"] += process.returncode == -signal.SIGKILL
             count.note("orphan", _orphans(mark))
             paths = [path for path in _paths(out) if not _is_partial(path)]

@@ -30,7 +30,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -524,6 +524,10 @@ def changes_of(path: Path) -> st.SearchStrategy[bytes]:
 # Reading them.
 
 
+class _TimeIsUp(BaseException):
+    """No more inputs; not an Exception, so that Hypothesis draws none either."""
+
+
 class _HangError(BaseException):
     """Reading took too long; not an Exception, so that no reader catches it."""
 
@@ -591,7 +595,7 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
         @hypothesis.given(strategy)
         def try_one(change: tuple[Path, bytes]) -> None:
             if time.monotonic() > until:
-                return
+                raise _TimeIsUp
             path, content = change
             original = path.read_bytes()
             path.write_bytes(content)
@@ -606,7 +610,7 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
                 kept.write_bytes(content)
                 count.examples[kind] = f"{kept}: {said[:300]}"
 
-        with _memory_limit():
+        with _memory_limit(), suppress(_TimeIsUp):
             try_one()
     count.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
     return count
