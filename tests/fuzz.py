@@ -30,7 +30,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ from pvn.world.lani import read_layout, read_route, write_layout, write_route
 SECONDS_TO_HANG = 10
 MORE_MEMORY = 2 << 30
 """Bytes that readers may take beyond what the process has when they begin; asking for more is an error ("other")."""
+INPUTS_PER_ROUND = 500
+"""Inputs that Hypothesis draws at a time: it draws all of them, even if there is no time left to read them."""
 KINDS = ("clean", "same", "changed", "other", "hang")
 
 
@@ -524,10 +526,6 @@ def changes_of(path: Path) -> st.SearchStrategy[bytes]:
 # Reading them.
 
 
-class _TimeIsUp(BaseException):
-    """No more inputs; not an Exception, so that Hypothesis draws none either."""
-
-
 class _HangError(BaseException):
     """Reading took too long; not an Exception, so that no reader catches it."""
 
@@ -584,18 +582,9 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
         expected = reader.read(valid)
         strategy = st.one_of([changes_of(path).map(lambda content, path=path: (path, content)) for path in paths])
 
-        @hypothesis.seed(seed)
-        @hypothesis.settings(
-            max_examples=num_inputs,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @hypothesis.given(strategy)
         def try_one(change: tuple[Path, bytes]) -> None:
             if time.monotonic() > until:
-                raise _TimeIsUp
+                return
             path, content = change
             original = path.read_bytes()
             path.write_bytes(content)
@@ -610,8 +599,17 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
                 kept.write_bytes(content)
                 count.examples[kind] = f"{kept}: {said[:300]}"
 
-        with _memory_limit(), suppress(_TimeIsUp):
-            try_one()
+        with _memory_limit():
+            for begin in range(0, num_inputs, INPUTS_PER_ROUND):
+                if time.monotonic() < until:
+                    draw = hypothesis.settings(
+                        max_examples=min(INPUTS_PER_ROUND, num_inputs - begin),
+                        database=None,
+                        deadline=None,
+                        phases=[Phase.generate],
+                        suppress_health_check=list(HealthCheck),
+                    )
+                    draw(hypothesis.seed(seed * 1_000_003 + begin)(hypothesis.given(strategy)(try_one)))()
     count.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
     return count
 

@@ -84,7 +84,7 @@ def is_taken(content: str | bytes) -> bool:
     A ValueError if it is none that viser's page sends: of another kind, or with values of other types, or not finite.
     """
     try:
-        message = msgspec.msgpack.decode(content)
+        message = msgspec.msgpack.decode(content.encode() if isinstance(content, str) else content)
         kind = message.pop("type")
         if kind not in TAKEN:
             return not KNOWN[kind]
