@@ -5,22 +5,58 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+
+def _is_running(process: str) -> bool:
+    """Whether a process of this machine runs, by its number."""
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _remove_abandoned(path: Path, begin: str, end: str) -> None:
+    """Remove what processes that were killed have left of their attempts to write a file."""
+    for other in path.parent.iterdir():
+        process = other.name.removeprefix(begin).removesuffix(end)
+        if other.name == f"{begin}{process}{end}" and not _is_running(process):
+            other.unlink(missing_ok=True)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path to write to; on success it replaces `path`, so that nobody ever reads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    # The machine's name, because others may write into the same folder, and their processes have other numbers.
+    begin, end = f".{path.stem}.{platform.node()}.", f".partial{path.suffix}"
+    partial = path.with_name(f"{begin}{os.getpid()}{end}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path, begin, end)
         yield partial
         os.replace(partial, path)
+    except OSError as error:
+        # Errors about other files say themselves which.
+        where = None if error.filename is None else Path(os.fsdecode(error.filename))
+        if error.errno is None or where not in (None, partial, *path.parents):
+            raise
+        named = type(error)(
+            f"{path}: cannot be written ({error.strerror}); make room, or choose a place that can be written to"
+        )
+        named.strerror = error.strerror  # for those who have more to say about it
+        raise named from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def json_digest(content: Mapping[str, Any], *, without: str) -> str:

@@ -18,6 +18,27 @@ def wrap_radians(angle):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
+@numba.vectorize(cache=True)  # type: ignore[no-untyped-call]
+def length_of(x, y):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Length of the vector x, y, or of vectors, to the same bit on every machine; also inside compiled code.
+
+    `hypot` is not: where processors have fused multiplication, as ARM's have, the C library takes another way, whose
+    last bit differs now and then. This is the way of the others (glibc from 2.35 on), but for vectors so long or short
+    that their squares are out of range.
+    """
+    most, least = max(abs(x), abs(y)), min(abs(x), abs(y))
+    if most == 0.0:
+        return 0.0
+    length = math.sqrt(most * most + least * least)
+    if length <= 2.0 * least:
+        over = length - least
+        error = most * (2.0 * over - most) + (over - 2.0 * (most - least)) * over
+    else:
+        over = length - most
+        error = 2.0 * over * (most - 2.0 * least) + ((4.0 * over - least) * least + over * over)
+    return length - error / (2.0 * length)
+
+
 def distances_along(points: Points) -> Points:
     """Distance (P,) from the first of a path's points (P, 2) to each of them along the path, metres."""
     return np.concatenate([[0.0], np.hypot(*np.diff(points, axis=0).T).cumsum()])

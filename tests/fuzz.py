@@ -11,8 +11,10 @@ changed  it reads something else: valid, so nobody can tell
 other    another error, or one that does not name the file
 hang     it takes over ten seconds
 
-Files with checksums are also read without them, as earlier versions wrote them. Changes are drawn by Hypothesis, the
-same ones for the same seed: bytes flipped, cut out, repeated or put in, and values of JSON replaced by others.
+Messages of AirSim's and MAVLink's clients and of the demo's 3D view come from files too, and what is answered counts as
+what is read. Files with checksums are also read without them, as earlier versions wrote them. Changes are drawn by
+Hypothesis, the same ones for the same seed: bytes flipped, cut out, repeated or put in, and values of JSON replaced by
+others.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ from pvn.world.lani import read_layout, read_route, write_layout, write_route
 SECONDS_TO_HANG = 10
 MORE_MEMORY = 2 << 30
 """Bytes that readers may take beyond what the process has when they begin; asking for more is an error ("other")."""
+INPUTS_PER_ROUND = 500
+"""Inputs that Hypothesis draws at a time: it draws all of them, even if there is no time left to read them."""
 KINDS = ("clean", "same", "changed", "other", "hang")
 
 
@@ -228,6 +232,209 @@ def _write_lani(folder: Path) -> list[Path]:
     return [annotations]
 
 
+# Messages: one in each line of a JSON file, changed before or after they are packed as they go over the wire.
+
+_VECTOR, _YAW_MODE = {"x_val": 1.0, "y_val": 2.0, "z_val": -3.0}, {"is_rate": False, "yaw_or_rate": 30.0}
+_POSE = {"position": _VECTOR, "orientation": {"w_val": 1.0, "x_val": 0.0, "y_val": 0.0, "z_val": 0.0}}
+_MOVING = {f"{kind}_{what}": _VECTOR for kind in ("linear", "angular") for what in ("velocity", "acceleration")}
+_REQUEST = {"camera_name": "0", "image_type": 0, "pixels_as_float": False, "compress": False}
+_ON_THE_WAY = [60.0, 0, _YAW_MODE, -1, 1, ""]
+AIRSIM_CALLS: list[tuple[str, list[Any]]] = [
+    ("enableApiControl", [True, ""]),
+    ("armDisarm", [True, ""]),
+    ("getMultirotorState", [""]),
+    ("takeoff", [20, ""]),
+    ("moveByVelocity", [1.0, 0.0, 0.0, 2.0, 0, _YAW_MODE, ""]),
+    ("moveByVelocityZ", [1.0, 0.5, -3.0, 2.0, 0, _YAW_MODE, ""]),
+    ("moveToPosition", [5.0, 5.0, -4.0, 3.0, *_ON_THE_WAY]),
+    ("moveToZ", [-4.0, 1.0, 60.0, _YAW_MODE, -1, 1, ""]),
+    ("moveOnPath", [[_VECTOR, _VECTOR], 3.0, *_ON_THE_WAY]),
+    ("moveToGPS", [47.64, -122.14, 120.0, 3.0, *_ON_THE_WAY]),
+    ("rotateToYaw", [90.0, 60.0, 5.0, ""]),
+    ("rotateByYawRate", [20.0, 2.0, ""]),
+    ("moveByRollPitchYawZ", [0.1, 0.1, 0.0, -3.0, 2.0, ""]),
+    ("moveByRollPitchYawrateThrottle", [0.1, 0.1, 0.2, 0.6, 2.0, ""]),
+    ("moveByManual", [1.0, 1.0, -3.0, 2.0, 0, _YAW_MODE, ""]),
+    ("simGetImages", [[_REQUEST], "", False]),
+    ("simGetImage", ["0", 0, "", False]),
+    ("simGetCameraInfo", ["0", "", False]),
+    ("simSetCameraPose", ["0", _POSE, "", False]),
+    ("simSetCameraFov", ["0", 80.0, "", False]),
+    ("simSetVehiclePose", [_POSE, True, ""]),
+    ("simSetKinematics", [{**_POSE, **_MOVING}, True, ""]),
+    ("simSetWind", [_VECTOR]),
+    ("simSpawnObject", ["box", "Barrel", _POSE, _VECTOR, False, False]),
+    ("simSetObjectPose", ["box", _POSE, True]),
+    ("simSetObjectScale", ["box", _VECTOR]),
+    ("simAddVehicle", ["Drone2", "simpleflight", _POSE, ""]),
+    ("simListSceneObjects", [".*"]),
+    ("simSetSegmentationObjectID", ["box", 7, False]),
+    ("simSetDetectionFilterRadius", ["0", 0, 2000.0, "", False]),
+    ("simAddDetectionFilterMeshName", ["0", 0, "Barrel*", "", False]),
+    ("simTestLineOfSightBetweenPoints", [_VECTOR, _VECTOR]),
+    ("simContinueForTime", [0.1]),
+    ("getImuData", ["", ""]),
+    ("getLidarData", ["", ""]),
+    ("simPrintLogMessage", ["a", "b", 0]),
+    ("reset", []),
+]
+_COMMANDS = (21, 22, 176, 192, 300, 400, 511, 512)
+MAVLINK_MESSAGES: list[tuple[str, list[Any]]] = [
+    *(("command_long", [1, 1, number, 0, 1.0, 6.0, 0.0, 0.0, 0.0, 0.0, 5.0]) for number in _COMMANDS),
+    ("set_mode", [1, 1, 4 << 16 | 3 << 24]),
+    ("set_position_target_local_ned", [0, 1, 1, 8, 0b010111000111, *[0.0] * 3, 1.0, *[0.0] * 7]),
+    ("set_position_target_global_int", [0, 1, 1, 6, 0b110111111000, 1, 1, 1.0, *[0.0] * 8]),
+    ("param_request_list", [1, 1]),
+    ("mission_count", [1, 1, 1]),
+    ("mission_item_int", [1, 1, 0, 6, 16, 0, 1, 0.0, 0.0, 0.0, 0.0, 473977420, 85455940, 5.0]),
+    ("mission_request_int", [1, 1, 0]),
+    ("mission_set_current", [1, 1, 0]),
+    ("heartbeat", [6, 8, 0, 0, 0, 3]),
+]
+
+
+def _write_messages(pack: Callable[[Any], bytes], messages: list[Any]) -> Callable[[Path], list[Path]]:
+    def write(folder: Path) -> list[Path]:
+        (folder / "messages.json").write_text(json.dumps(messages))
+        (folder / "messages.bin").write_bytes(pack(messages))
+        return [folder / "messages.json", folder / "messages.bin"]
+
+    return write
+
+
+def _read_messages(pack: Callable[[Any], bytes], take: Callable[[bytes], list[str]]) -> Callable[[Path], bytes]:
+    """Reads messages packed here, and packed before; whatever cannot be packed never arrives."""
+
+    def read(folder: Path) -> bytes:
+        try:
+            packed = pack(json.loads((folder / "messages.json").read_text()))
+        except Exception as error:
+            raise ValueError(f"messages.json: {error}") from None
+        return "\n".join(take(packed) + take((folder / "messages.bin").read_bytes())).encode(errors="surrogatepass")
+
+    return read
+
+
+def _airsim() -> Reader:
+    import asyncio
+    import inspect
+
+    import msgpack
+
+    from pvn.bridges.airsim.api import dispatch
+    from pvn.bridges.airsim.host import Host
+    from pvn.bridges.airsim.images import CameraRenderer
+    from pvn.bridges.airsim.protocol import Limits, ProtocolError, read_requests
+
+    renderer = CameraRenderer(_meadow()["train"][0].task.layout, is_full=False)
+
+    def pack(calls: Any) -> bytes:
+        messages = [[0, number, *call] for number, call in enumerate(calls)]
+        return b"".join(msgpack.packb(message, unicode_errors="surrogatepass") for message in messages)
+
+    async def answer(content: bytes) -> list[str]:
+        reader, host, answers = asyncio.StreamReader(), Host(renderer), []
+        reader.feed_data(content)
+        reader.feed_eof()
+        try:
+            async for request in read_requests(reader, Limits()):
+                try:
+                    result = dispatch(host, request.method, request.arguments)
+                except ValueError as error:
+                    result = str(error)
+                if inspect.iscoroutine(result):  # a picture, which would take most of the time
+                    result.close()
+                answers.append(f"{request.message_id} {result if isinstance(result, str) else type(result).__name__}")
+                for drone in host.drones.values():
+                    drone.vehicle.tick()
+                    if not all(map(math.isfinite, (*drone.vehicle.position, *drone.vehicle.rotation))):
+                        raise RuntimeError(f"{request.method} {request.arguments} let the drone's pose be NaN")
+        except ProtocolError as error:
+            answers.append(f"closed: {error}")
+        finally:
+            host.close()
+        return answers
+
+    return Reader(
+        _write_messages(pack, AIRSIM_CALLS), _read_messages(pack, lambda content: asyncio.run(answer(content)))
+    )
+
+
+def _mavlink() -> Reader:
+    from pymavlink.dialects.v20 import common as mavlink
+
+    from pvn.bridges.airsim.vehicle import Vehicle
+    from pvn.bridges.mavlink.autopilot import Autopilot, receive, setpoint
+    from pvn.bridges.mavlink.server import MAX_DATAGRAM, parse_datagram
+
+    state = Vehicle().state
+
+    def pack(messages: Any) -> bytes:
+        packer = mavlink.MAVLink(None, 250, 190)
+        packed = [getattr(mavlink, f"MAVLink_{name}_message")(*values).pack(packer) for name, values in messages]
+        return b"".join(packed)
+
+    def answer(content: bytes) -> list[str]:
+        autopilot, answers = Autopilot(), []
+        for begin in range(0, len(content), MAX_DATAGRAM):
+            for message in parse_datagram(content[begin : begin + MAX_DATAGRAM]):
+                autopilot, replies = receive(autopilot, message, state)
+                answers += [bytes(reply.pack(mavlink.MAVLink(None, 1, 1))).hex() for reply in replies]
+                wanted = setpoint(autopilot, state)
+                if wanted and not all(map(math.isfinite, (*wanted.velocity, wanted.yaw_rate, wanted.altitude))):
+                    raise RuntimeError(f"{message} let the set-point be NaN")
+        return [*answers, repr(autopilot)]
+
+    return Reader(_write_messages(pack, MAVLINK_MESSAGES), _read_messages(pack, answer))
+
+
+def _view() -> Reader:
+    import msgspec
+
+    from pvn.app.demo.sockets import is_taken
+
+    drag = {
+        "type": "SceneNodeDragMessage", "phase": "start", "name": "/drone/body", "instance_index": None,
+        "start_position": [1.0, 2.0, 5.0], "start_screen_pos": [0.1, 0.2], "end_position": [1.0, 2.0, 5.0],
+        "end_screen_pos": [0.1, 0.2], "button": "left", "modifier": None, "owner": "",
+    }  # fmt: skip
+    return Reader(
+        _write_messages(msgspec.msgpack.encode, drag),  # type: ignore[arg-type]
+        _read_messages(msgspec.msgpack.encode, _view_answer(is_taken)),
+    )
+
+
+def _view_answer(is_taken: Callable[[bytes], bool]) -> Callable[[bytes], list[str]]:
+    def answer(content: bytes) -> list[str]:
+        try:
+            return [str(is_taken(content))]
+        except ValueError as error:
+            raise ValueError(f"messages.bin: {error}") from None
+
+    return answer
+
+
+def _link() -> Reader:
+    from pvn.app.demo.flight_setup import move_landmark, random_field, segment_setup
+    from pvn.app.demo.link import open_link, write_link
+
+    field = random_field(3)
+
+    def write(folder: Path) -> list[Path]:
+        setup = move_landmark(segment_setup(field, 1, "pvn"), 0, 1.5, 2.5).starting_at((10.0, 20.0, 0.5))
+        (folder / "link").write_text(write_link(setup, ("go to the gorilla", "turn left")))
+        return [folder / "link"]
+
+    def read(folder: Path) -> bytes:
+        text = (folder / "link").read_bytes().decode(errors="replace")
+        opened = open_link(text, field, ("pvn-plus", "pvn"), lambda number: field)
+        return repr(
+            (opened.instructions, opened.setup.layout.landmarks, opened.setup.start, opened.setup.pilot)
+        ).encode()
+
+    return Reader(write, read)
+
+
 READERS: dict[str, Callable[[], Reader]] = {
     "corpus": lambda: Reader(_write_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))),
     "corpus of 0.1": lambda: Reader(
@@ -241,6 +448,10 @@ READERS: dict[str, Callable[[], Reader]] = {
     "bank": lambda: Reader(_write_bank, lambda folder: repr(read_bank(folder / "mine.json")).encode()),
     "own words": lambda: Reader(_write_own("own.json", _retold), _read_own("own.json")),
     "own flights": lambda: Reader(_write_own("own.csv", _flown), _read_own("own.csv")),
+    "airsim": _airsim,
+    "mavlink": _mavlink,
+    "view": _view,
+    "link": _link,
     "lani": lambda: Reader(_write_lani, lambda folder: _segments_as_bytes(import_lani(folder).corpus)),
 }
 
@@ -371,15 +582,6 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
         expected = reader.read(valid)
         strategy = st.one_of([changes_of(path).map(lambda content, path=path: (path, content)) for path in paths])
 
-        @hypothesis.seed(seed)
-        @hypothesis.settings(
-            max_examples=num_inputs,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @hypothesis.given(strategy)
         def try_one(change: tuple[Path, bytes]) -> None:
             if time.monotonic() > until:
                 return
@@ -398,7 +600,16 @@ def fuzz(make_reader: Callable[[], Reader], seed: int, num_inputs: int, seconds:
                 count.examples[kind] = f"{kept}: {said[:300]}"
 
         with _memory_limit():
-            try_one()
+            for begin in range(0, num_inputs, INPUTS_PER_ROUND):
+                if time.monotonic() < until:
+                    draw = hypothesis.settings(
+                        max_examples=min(INPUTS_PER_ROUND, num_inputs - begin),
+                        database=None,
+                        deadline=None,
+                        phases=[Phase.generate],
+                        suppress_health_check=list(HealthCheck),
+                    )
+                    draw(hypothesis.seed(seed * 1_000_003 + begin)(hypothesis.given(strategy)(try_one)))()
     count.peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1024)
     return count
 

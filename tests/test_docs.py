@@ -15,7 +15,7 @@ from pvn.simulator.environment import FieldVectorEnv
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SITE = sorted(DOCS.rglob("*.md"))
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *SITE]
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")), *SITE]
 FENCED = re.compile(r"^ *(`{3,}).*?^ *\1`*$", re.DOTALL | re.MULTILINE)
 
 

@@ -8,8 +8,10 @@ import pytest
 SCRIPT = runpy.run_path(str(Path(__file__).with_name("fuzz.py")))
 READERS, Reader, fuzz = SCRIPT["READERS"], SCRIPT["Reader"], SCRIPT["fuzz"]
 INPUTS = 1000
-# Files of megabytes, and fields that are made anew: as many as in the time of a thousand others.
-FEWER = {"agent": 50, "agent of 0.1": 100, "own flights": 100}
+# Files of megabytes, fields that are made anew and flights: as many as in the time of a thousand others.
+FEWER = {"agent": 50, "agent of 0.1": 100, "own flights": 100, "airsim": 50, "mavlink": 200, "view": 300, "link": 300}
+STREAMS = ("airsim", "mavlink")
+"""Many messages at once, of which one that is refused changes only its own answer."""
 
 
 @pytest.mark.long
@@ -17,7 +19,7 @@ FEWER = {"agent": 50, "agent of 0.1": 100, "own flights": 100}
 def test_changed_files_are_read_or_refused_by_name(name):
     count = fuzz(READERS[name], seed=0, num_inputs=FEWER.get(name, INPUTS))
     assert count.examples == {}
-    assert count.kinds["clean"] > 0.5 * count.kinds.total() > 0
+    assert count.kinds["clean"] > (0.2 if name in STREAMS else 0.5) * count.kinds.total() > 0
 
 
 @pytest.mark.parametrize(

@@ -81,5 +81,5 @@ def test_the_results_page_has_what_was_trained_in_eight_minutes(name):
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     subprocess.run([sys.executable, "-c", LOAD, *scripts], cwd=RUNS.parent, check=True)

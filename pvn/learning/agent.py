@@ -12,15 +12,8 @@ from typing import Any
 import torch
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.files import json_digest
-from pvn.learning.checkpoint import (
-    load_weights,
-    read_json,
-    read_tensors,
-    tensor_bytes,
-    write_bytes,
-    write_json,
-)
+from pvn.files import json_digest, replacing
+from pvn.learning.checkpoint import load_weights, read_json, read_tensors, tensor_bytes, write_json
 from pvn.model.agent import LearnedAgent
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.systems import SYSTEMS, TRAINED
@@ -62,11 +55,13 @@ def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
     }
     # As it is read back, where pairs are lists.
     content = json.loads(json.dumps(content))
-    # The weights last: where they are, the agent is complete.
-    write_json(
-        path.with_suffix(".json"), {**content, DESCRIPTION_DIGEST: json_digest(content, without=DESCRIPTION_DIGEST)}
-    )
-    write_bytes(path, weights)
+    # Neither replaces an older one unless there is room for both. The weights last: where they are, the agent is
+    # complete.
+    with replacing(path) as partial:
+        partial.write_bytes(weights)
+        write_json(
+            path.with_suffix(".json"), {**content, DESCRIPTION_DIGEST: json_digest(content, without=DESCRIPTION_DIGEST)}
+        )
 
 
 def shipped_weights(name: str) -> Path | None:

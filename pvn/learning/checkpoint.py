@@ -20,15 +20,10 @@ def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file."""
-    with replacing(path) as partial:
-        partial.write_bytes(content)
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by name."""
-    write_bytes(path, tensor_bytes(tensors))
+    with replacing(path) as partial:
+        partial.write_bytes(tensor_bytes(tensors))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from pvn.paths import length_of
+
 Vector = tuple[float, float, float]
 Kind = Literal["ellipsoid", "box", "frustum"]
 Pattern = Literal["plain", "speckle", "bands", "stripes"]
@@ -177,7 +179,7 @@ def solid_table(models: Sequence[Sequence[Solid]]) -> tuple[npt.NDArray[np.float
 
 def horizontal_extent(model: Sequence[Solid]) -> float:
     """How far the model's surface reaches from its vertical axis, metres."""
-    return float(max(np.hypot(*surface_points(solid)[:, :2].T).max() for solid in model))
+    return float(max(length_of(*surface_points(solid)[:, :2].T).max() for solid in model))
 
 
 def top_height(model: Sequence[Solid]) -> float:

@@ -311,6 +311,18 @@ def test_from_above_all_four_fences_are_in_view(one):
         one.wait_for_colour((x, y, 1.2), is_right, f"the fence at {x}, {y}")
 
 
+def test_a_click_on_fly_before_there_is_a_connection_is_not_lost(one):
+    count = one.ask("document.querySelectorAll('#flights li').length")
+    # In one go, so that the page cannot have connected again.
+    one.driver.execute_script("""
+        socket.close();
+        document.getElementById("instruction").value = "turn left";
+        document.getElementById("fly").click();
+    """)
+    one.wait_for(f"document.querySelectorAll('#flights li').length == {count + 1}", "a flight that was asked for early")
+    one.wait_for_view()
+
+
 def test_a_link_flies_by_itself_beside_another_visitor_and_a_third_is_turned_away(one, invite):
     two = invite("?field=9&agent=gsmn&say=fly+to+the+red+fence")
     two.wait_for("document.querySelectorAll('#flights li').length == 1", "the flight of the link")

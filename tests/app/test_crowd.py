@@ -83,8 +83,8 @@ class Visitor:
 class Demo:
     """A demo in a process of its own, whose memory is its own."""
 
-    def __init__(self):
-        command = [sys.executable, "-m", "pvn.cli", "demo", "--port", "0", "--field", "3"]
+    def __init__(self, command=("-m", "pvn.cli", "demo", "--port", "0", "--field", "3")):
+        command = [sys.executable, *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.port = int(next(re.search(r":(\d+) ", line)[1] for line in self.process.stdout if "http://" in line))
 
@@ -143,3 +143,55 @@ def test_fifty_visitors_look_while_eight_fly_and_a_second_crowd_finds_the_memory
         left.append(demo.memory_mb)
     sys.stdout.write(f"memory when all had left: {left[0]:.0f} MB, and after a second crowd {left[1]:.0f} MB\n")
     assert left[1] < left[0] + 50, "what the first crowd left is used again"
+
+
+QUICKLY_FORGETTING = """
+import time
+import pvn.app.demo.server as demo
+demo.CLEANING_S = 5.0
+with demo.DemoServer(demo.DemoConfig(port=0, field=3), grace_s=2.0) as server:
+    print(server.url, "", flush=True)
+    while True:
+        time.sleep(1)
+"""
+
+
+def visit_once(demo, wait_until, is_flying):
+    visitor = Visitor(demo)
+    wait_until(lambda: "view" in visitor.seen, "that the visitor sees the field")
+    if is_flying:
+        visitor.say("speed", "as fast as possible")
+        visitor.say("fly", "go to the gorilla and stop")
+        wait_until(lambda: visitor.seen.get("flights", {}).get("flights"), "a landing")
+    visitor.leave()
+
+
+def memory_over_visits(demo, wait_until, num_visits, every):
+    """Memory of a demo, MB, after every so many visits, four at a time, of which one in ten flies."""
+    found = []
+    for begin in range(0, num_visits, 4):
+        crowd = [
+            threading.Thread(target=visit_once, args=(demo, wait_until, number % 10 == 0))
+            for number in range(begin, begin + 4)
+        ]
+        for visitor in crowd:
+            visitor.start()
+        for visitor in crowd:
+            visitor.join()
+        if (begin + 4) % every == 0:
+            time.sleep(9)  # until what they left is given back
+            found.append(demo.memory_mb)
+            sys.stdout.write(f"{begin + 4} visits: {found[-1]:.0f} MB\n")
+            sys.stdout.flush()
+    return found
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_a_thousand_visits(wait_until):
+    demo = Demo(("-c", QUICKLY_FORGETTING))
+    try:
+        found = memory_over_visits(demo, wait_until, 1000, 100)
+    finally:
+        demo.process.terminate()
+        demo.process.wait(60)
+    assert max(found[1:]) < found[0] + 50

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import math
 import socket
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +22,7 @@ from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 
 pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
+import msgspec
 import viser
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -28,7 +31,8 @@ from websockets.sync.client import connect
 from pvn.app.demo.door import Door, check_origin
 from pvn.app.demo.field_view import FieldView3D, Hands
 from pvn.app.demo.link import OpenedLink
-from pvn.app.demo.server import FULL, TAKEN_OVER, DemoConfig, DemoServer, LocalServer, offered_pilots
+from pvn.app.demo.server import ENTRANCES, FULL, TAKEN_OVER, DemoConfig, DemoServer, LocalServer, offered_pilots
+from pvn.app.demo.sockets import NONSENSE, SOCKETS_PER_VISITOR, TOO_MANY, is_taken
 from pvn.app.demo.visits import Visits
 
 VISER = [f"viser-v{viser.__version__}"]
@@ -288,6 +292,72 @@ def test_a_panel_that_sends_nonsense_is_shown_the_door_and_a_third_is_told_that_
     third.wait_for(lambda seen: "menus" in seen)
     for panel in (two[1], third):
         panel.socket.close()
+
+
+def view_message(kind="ViewerCameraMessage", **changes):
+    """A message of a 3D view, the first one by default."""
+    camera = {
+        "wxyz": [1.0, 0.0, 0.0, 0.0], "position": [0.0, 0.0, 9.0], "fov": 1.3, "near": 0.1, "far": 1000.0,
+        "image_height": 600, "image_width": 900, "look_at": [0.0, 0.0, 0.0], "up_direction": [0.0, 0.0, 1.0],
+    }  # fmt: skip
+    return msgspec.msgpack.encode({"type": kind, **camera, **changes})
+
+
+def test_only_messages_that_a_3d_view_sends_are_taken():
+    assert is_taken(view_message())
+    assert not is_taken(view_message("GuiUpdateMessage")), "its panels are hidden"
+    for nonsense in (
+        b"", b"\xc1", "{}", msgspec.msgpack.encode([]), msgspec.msgpack.encode({}), view_message("Dance"),
+        view_message(["ViewerCameraMessage"]), view_message(fov="wide"), view_message(position=[0.0, 0.0]),
+        view_message(position=[0.0, 0.0, math.nan]), view_message(far=math.inf), view_message(wxyz=None),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="view: got a message that no page sends"):
+            is_taken(nonsense)
+
+
+def open_view(server, key):
+    address, origin = f"ws://127.0.0.1:{server.port}/?visitor={key}", f"http://127.0.0.1:{server.port}"
+    return connect(address, origin=origin, subprotocols=VISER, max_size=None)
+
+
+def close_code(connection):
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            connection.recv(60)
+    return closed.value.rcvd.code
+
+
+@pytest.mark.long
+def test_websockets_that_say_nothing_or_nonsense_or_are_too_many_are_closed(demo_server, monkeypatch, wait_until):
+    wait_until(lambda: demo_server.num_visitors == 0, "that everybody left")
+    panel = Panel(demo_server)
+    panel.wait_for(lambda seen: "menus" in seen)
+    views = [open_view(demo_server, panel.key) for _ in range(SOCKETS_PER_VISITOR)]
+    assert close_code(views.pop()) == TOO_MANY, "the panel is one of them"
+    views[0].send(view_message())
+    views[0].send(view_message(fov=math.nan))
+    assert close_code(views[0]) == NONSENSE
+    monkeypatch.setattr("pvn.app.demo.server.HELLO_S", 0.2)
+    monkeypatch.setattr("pvn.app.demo.door.PANEL_S", 0.2)
+    assert close_code(open_view(demo_server, uuid.uuid4().hex)) == NONSENSE, "it has no panel"
+    address = f"ws://127.0.0.1:{demo_server.port}/panel?visitor={uuid.uuid4().hex}"
+    assert close_code(connect(address, origin=f"http://127.0.0.1:{demo_server.port}")) == NONSENSE
+    for connection in (*views[1:], panel.socket):
+        connection.close()
+
+
+@pytest.mark.long
+def test_no_field_is_laid_out_for_those_who_have_left(demo_server, wait_until):
+    wait_until(lambda: demo_server.num_visitors == 0, "that everybody left")
+    is_busy = threading.Event()
+    for _ in range(ENTRANCES):
+        demo_server._entrance.submit(is_busy.wait)
+    gone, waiting = Panel(demo_server), Panel(demo_server)
+    gone.socket.close()
+    is_busy.set()
+    waiting.wait_for(lambda seen: "menus" in seen)
+    assert not demo_server.visits.has(gone.key) and demo_server.visits.has(waiting.key)
+    waiting.socket.close()
 
 
 def test_visitors_are_waited_for_and_then_forgotten(shared, field):

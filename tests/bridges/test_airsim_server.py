@@ -203,7 +203,9 @@ def test_an_unsupported_call_is_named_in_the_error(client):
         client.client.call("getEchoData", "", "")
 
 
+HUGE = {"w_val": 1e308, "x_val": 1e308, "y_val": 1e308, "z_val": 1e308}
 NEAR = {"x_val": 0, "y_val": 8, "z_val": -5}
+LEVEL = {"position": NEAR, "orientation": {"w_val": 1, "x_val": 0, "y_val": 0, "z_val": 0}}
 
 
 @pytest.mark.parametrize(
@@ -217,6 +219,13 @@ NEAR = {"x_val": 0, "y_val": 8, "z_val": -5}
         ("moveOnPath", ([NEAR], 3, 60, 1), "expected an angle; pass yaw_mode=YawMode(False, 0)"),
         ("moveOnPath", ([], 3), "path: got 0, expected a list of 1"),
         ("takeoff", (20, "Drone7"), "vehicle: got 'Drone7', expected 'SimpleFlight'"),
+        ("takeoff", (20, ["SimpleFlight"]), "expected 'SimpleFlight'"),
+        ("simSetVehiclePose", ({"position": NEAR, "orientation": HUGE},), "got a quaternion of length inf"),
+        (
+            "simSetKinematics",
+            ({**LEVEL, "linear_velocity": HUGE, "angular_velocity": NEAR},),
+            "expected at most 100",
+        ),
         ("simGetImages", ([{"camera_name": "back"}], ""), "camera: got 'back', expected one of 0"),
         ("simGetImages", ([{"image_type": 8}], ""), "image_type: got '8', expected one of Scene"),
         ("simGetImages", ([{}] * 17,), "got 17 requests, expected a list of 1 to 16"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 
 import pytest
@@ -123,13 +124,32 @@ def test_a_shipped_agent_is_loaded_by_name_or_by_path():
 
 
 def test_where_an_agents_weights_are_it_is_complete(fresh_agent, tmp_path, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
+    replaced = []
 
-    monkeypatch.setattr("pvn.learning.agent.write_json", killed)
+    def killed_at_the_second(partial, path):
+        if replaced:
+            raise KeyboardInterrupt
+        replaced.append(path)
+
+    monkeypatch.setattr("os.replace", killed_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         save_agent(fresh_agent("pvn"), tmp_path / "agent.safetensors", {})
-    assert not (tmp_path / "agent.safetensors").exists()
+    assert replaced == [tmp_path / "agent.json"] and list(tmp_path.iterdir()) == []
+
+
+def test_on_a_full_disk_the_agent_that_was_there_stays(fresh_agent, tmp_path):
+    path = tmp_path / "agent.safetensors"
+    save_agent(fresh_agent("pvn"), path, {"made": "first"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size // 2, hard))
+    try:
+        with pytest.raises(OSError, match=r"agent\.safetensors: cannot be written \(File too large\); make room"):
+            save_agent(fresh_agent("pvn"), path, {"made": "second"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    load_agent(path)
+    assert json.loads((tmp_path / "agent.json").read_text())["origin"] == {"made": "first"}
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize(("system", "part"), [("pvn", "visitation"), ("gsmn", "model"), ("chaplot", "model")])

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import viser
@@ -25,6 +25,8 @@ import websockets.asyncio.server
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
+
+from pvn.app.demo.sockets import NONSENSE, PANEL_S, TOO_MANY, CheckedView, Crowd, comes_true
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PANEL_PATH = "/panel"
@@ -151,19 +153,29 @@ def _answer(door: Door, files: dict[str, _File], request: Request) -> Response |
 
 
 @contextlib.contextmanager
-def serving(door: Door, serve_panel: Handler) -> Iterator[None]:
+def serving(door: Door, serve_panel: Handler, is_known: Callable[[str], bool], num_sockets: int) -> Iterator[None]:
     """Servers that viser starts inside this context have the door, our page, and our panel's websockets.
 
+    is_known: whether there is a visit with a key; a 3D view waits for it. num_sockets: how many may be open.
     viser has no other way to be told: it calls `websockets.asyncio.server.serve` with answers of its own.
     """
-    plain, files = websockets.asyncio.server.serve, _files()
+    plain, files, crowd = websockets.asyncio.server.serve, _files(), Crowd(num_sockets)
 
     def serve(handler: Handler, *arguments: Any, **options: Any) -> Any:
         async def route(connection: ServerConnection) -> None:
             assert connection.request is not None
             path, _, query = connection.request.path.partition("?")
-            VISITOR.set(parse_qs(query).get("visitor", [""])[0])
-            await (serve_panel if path == PANEL_PATH else handler)(connection)
+            key = parse_qs(query).get("visitor", [""])[0]
+            VISITOR.set(key)
+            with crowd.place(key) as has_room:
+                if not has_room:
+                    await connection.close(TOO_MANY, "too many connections; close other pages of this demo")
+                elif path == PANEL_PATH:
+                    await serve_panel(connection)
+                elif await comes_true(lambda: is_known(key), connection, PANEL_S):
+                    await handler(cast(ServerConnection, CheckedView(connection)))
+                else:
+                    await connection.close(NONSENSE, "expected a view beside a panel of this demo")
 
         def answer(connection: ServerConnection, request: Request) -> Response | None:
             return _answer(door, files, request)

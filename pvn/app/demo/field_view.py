@@ -59,7 +59,9 @@ def _on_the_level(event: viser.SceneNodeDragEvent[Any], height: float) -> Place 
     eye = event.client.camera.position
     along = np.array(event.end_position) - eye
     reach = (height - eye[2]) / along[2] if abs(along[2]) > 1e-6 else -1.0
-    return (eye + reach * along)[:2].clip(0.0, FIELD_SIZE) if reach > 0 else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        place = (eye + reach * along)[:2]
+    return place.clip(0.0, FIELD_SIZE) if reach > 0 and np.isfinite(place).all() else None
 
 
 class FieldView3D:

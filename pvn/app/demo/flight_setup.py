@@ -153,6 +153,8 @@ class FlightSetup:
 
     def starting_at(self, start: Pose) -> FlightSetup:
         """The same with the drone at another place, where its pilot knows nothing yet; x and y inside the fences."""
+        if not all(map(math.isfinite, start)):
+            raise ValueError(f"start: got {start}, expected finite numbers")
         x, y = (min(max(place, 0.0), FIELD_SIZE) for place in start[:2])
         return replace(self, own_start=(x, y, math.remainder(start[2], 2 * math.pi)), continues=None, earlier=())
 

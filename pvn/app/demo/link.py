@@ -111,6 +111,10 @@ def open_link(
         start: Pose = (x, y, yaw)
         setup = setup.starting_at(start)
     if "landmarks" in values:
-        layout = Layout(_read_landmarks(value("landmarks")), setup.layout.lake)
+        try:
+            layout = Layout(_read_landmarks(value("landmarks")), setup.layout.lake)
+        except ValueError as error:
+            problem = str(error).removeprefix("link: ").removesuffix("; copy the link again")
+            raise ValueError(f"link: landmarks: {problem}; copy the link again") from None
         setup = FlightSetup(field, index, layout, setup.instruction, agent, setup.own_start)
     return OpenedLink(setup, tuple(values.get("say", ()))[:MAX_FLIGHTS])

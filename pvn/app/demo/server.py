@@ -21,6 +21,7 @@ import torch
 import viser
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from pvn.app.demo.channel import Channel
 from pvn.app.demo.door import VISITOR, Door, check_origin, own_addresses, serving
@@ -39,6 +40,7 @@ from pvn.app.demo.pictures import ground_picture, start_view
 from pvn.app.demo.scene import add_surroundings, landmark_glb
 from pvn.app.demo.setup_session import SharedState
 from pvn.app.demo.shown_flight import ShownFlight
+from pvn.app.demo.sockets import HELLO_S, NONSENSE, SOCKETS_PER_VISITOR
 from pvn.app.demo.visits import Visit, Visits, act
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
@@ -51,8 +53,8 @@ GRACE_S = 60.0
 """A visitor who reloads the page within this time, seconds, loses nothing."""
 CLEANING_S = 10.0
 """Least time between two cleanings, seconds: each stops all flights for a moment."""
-PANEL_S = 30.0
-"""For this long a 3D view waits for its panel, seconds."""
+ENTRANCES = 4
+"""Fields that are laid out for newcomers at the same time."""
 TAKEN_OVER, FULL = 4001, 4002
 """Codes with which a panel's websocket is closed: another tab has taken the visit over, or all places are taken."""
 
@@ -179,7 +181,7 @@ class DemoServer:
         # A thread for each visitor's flight, waiting or in the air, or replay.
         self._flight_threads = ThreadPoolExecutor(2 * config.visitors + config.flights, thread_name_prefix="flight")
         # What a browser asks for waits here for the visit that it is about.
-        self._entrance = ThreadPoolExecutor(4, thread_name_prefix="entrance")
+        self._entrance = ThreadPoolExecutor(ENTRANCES, thread_name_prefix="entrance")
         self._shared = SharedState(
             pilots,
             self._flight_threads,
@@ -193,7 +195,11 @@ class DemoServer:
         self._views: dict[int, Visit] = {}
         self._closed = threading.Event()
         # viser's own greeting is not shown.
-        with contextlib.redirect_stdout(io.StringIO()), serving(self.door, self._serve_panel):
+        is_known, num_sockets = self.visits.has, SOCKETS_PER_VISITOR * config.visitors
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            serving(self.door, self._serve_panel, is_known, num_sockets),
+        ):
             self._server = LocalServer(config.host, config.port, label="PVN: fly by language", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         add_surroundings(self._server)
@@ -236,17 +242,26 @@ class DemoServer:
         """Visitors whose page is open, not counting those who were turned away."""
         return self.visits.num_present
 
+    def _enter(self, key: str, link: str, connection: ServerConnection) -> Visit | None:
+        """The visit of a panel that has waited for its turn; a ValueError if it was closed meanwhile.
+
+        A field that is laid out for nobody would keep others waiting.
+        """
+        if connection.state is not State.OPEN:
+            raise ValueError("panel: closed before its turn")
+        return self.visits.enter(key, link, connection)
+
     async def _serve_panel(self, connection: ServerConnection) -> None:
         """Talk with one panel until it is closed."""
         loop, key = asyncio.get_running_loop(), VISITOR.get()
         try:
-            hello = json.loads(await connection.recv())
+            hello = json.loads(await asyncio.wait_for(connection.recv(), HELLO_S))
             link, found = str(hello["link"]), self.visits.find(key)
             previous = None if found is None else found.panel
             # Laying out a field takes a while, in which all others must be served.
-            visit = await loop.run_in_executor(self._entrance, self.visits.enter, key, link, connection)
-        except (ValueError, TypeError, KeyError, ConnectionClosed):
-            await connection.close(1008, "expected a page of this demo")
+            visit = await loop.run_in_executor(self._entrance, self._enter, key, link, connection)
+        except (ValueError, TypeError, KeyError, RecursionError, TimeoutError, ConnectionClosed):
+            await connection.close(NONSENSE, "expected a page of this demo")
             return
         if visit is None:
             await connection.close(FULL, f"the limit of {self._config.visitors} visitors is reached")
@@ -260,7 +275,7 @@ class DemoServer:
         try:
             async for text in connection:
                 if not act(visit, text):
-                    await connection.close(1008, "got a message that the page never sends")
+                    await connection.close(NONSENSE, "got a message that the page never sends")
         except ConnectionClosed:
             pass
         finally:
@@ -268,14 +283,10 @@ class DemoServer:
             self.visits.leave(key, connection)
 
     async def _on_connect(self, client: viser.ClientHandle) -> None:
-        # A 3D view may be quicker than the panel beside it, whose field is still being laid out.
-        for _ in range(round(PANEL_S / 0.1)):
-            visit = self.visits.find(VISITOR.get())
-            if visit is not None:
-                self._views[client.client_id] = visit
-                self._entrance.submit(visit.page.attach_view, client)
-                return
-            await asyncio.sleep(0.1)
+        visit = self.visits.find(VISITOR.get())
+        if visit is not None:
+            self._views[client.client_id] = visit
+            self._entrance.submit(visit.page.attach_view, client)
 
     def _on_disconnect(self, client: viser.ClientHandle) -> None:
         visit = self._views.pop(client.client_id, None)

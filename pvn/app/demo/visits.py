@@ -97,6 +97,10 @@ class Visits:
         with self._lock:
             return self._visits.get(key)
 
+    def has(self, key: str) -> bool:
+        """Whether there is a visit with this key."""
+        return self.find(key) is not None
+
     def all(self) -> list[Visit]:
         """All visits, also those of visitors who may come back."""
         with self._lock:

@@ -81,7 +81,7 @@ class Host(ClockedVehicles):
         """The drone of a name; the first if it is empty."""
         if name == "":
             return next(iter(self.drones.values()))
-        if name not in self.drones:
+        if not isinstance(name, str) or name not in self.drones:
             known = ", ".join(repr(one) for one in self.drones)
             raise ValueError(f"vehicle: got {str(name)[:80]!r}, expected {known} or ''")
         return self.drones[name]

@@ -14,6 +14,9 @@ from pvn.bridges.shared.frames import Quaternion, Vector, from_ned, swap_rates, 
 from pvn.bridges.shared.vehicle import clamp_position
 from pvn.simulator.quadcopter import GRAVITY, Airframe
 
+MAX_SPEED, MAX_TURN_RATE = 100.0, 50.0
+"""Velocities that a client may give a drone, m/s and rad/s: beyond them nothing that flies follows the equations."""
+
 
 def reach(host: Host, drone: Drone, method: str, position_ned: Vector) -> Vector:
     """Where, field frame, a drone gets that is sent to an NED position; tells or raises if that is elsewhere."""
@@ -60,6 +63,9 @@ def simSetKinematics(host: Host, state: Any, ignore_collision: Any = True, vehic
     pose = _parse_vehicle_pose(host, drone, "simSetKinematics", state)
     velocity = parse_vector(state.get("linear_velocity"), "linear_velocity")
     rates = parse_vector(state.get("angular_velocity"), "angular_velocity")
+    for name, value, limit in (("linear", velocity, MAX_SPEED), ("angular", rates, MAX_TURN_RATE)):
+        if math.hypot(*value) > limit:
+            raise ValueError(f"{name}_velocity: got {math.hypot(*value):.3g}, expected at most {limit:g}")
     drone.vehicle.set_state(*pose, swap_vector(velocity), swap_rates(rates))
 
 

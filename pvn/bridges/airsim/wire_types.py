@@ -29,8 +29,8 @@ def parse_quaternion(value: Any, name: str) -> Quaternion:
     x, y, z = parse_vector(value, name)
     w = parse_number(value.get("w_val"), f"{name}.w_val")
     norm = math.hypot(w, x, y, z)
-    if norm < 1e-6:
-        raise ValueError(f"{name}: got a quaternion of length 0, expected length 1")
+    if norm < 1e-6 or norm == math.inf:
+        raise ValueError(f"{name}: got a quaternion of length {norm:.0f}, expected length 1")
     return w / norm, x / norm, y / norm, z / norm
 
 

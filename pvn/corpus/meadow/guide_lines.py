@@ -15,7 +15,7 @@ import numpy as np
 
 from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
-from pvn.paths import Points, wrap_radians
+from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 SWEEPS = {"quarter": math.pi / 2, "half": math.pi, "full": 2 * math.pi}
@@ -166,7 +166,7 @@ def forward(pose: Pose, detail: str, generator: np.random.Generator) -> Points:
 def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | None:
     """To the nearest shore."""
     off = lake.shore - (pose.x, pose.y)
-    distance = np.hypot(off[:, 0], off[:, 1])
+    distance = length_of(off[:, 0], off[:, 1])
     nearest = int(distance.argmin())
     length = float(distance[nearest]) - generator.uniform(0.6, 1.4)
     if not 4.5 < length < 30.0:

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pvn.paths import Points, wrap_radians
+from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.shapes import solid_extent
@@ -110,7 +110,7 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
     centre = cells.mean(axis=0)
     offsets = shore - centre
     angles = np.arctan2(offsets[:, 1], offsets[:, 0])
-    distances = np.hypot(offsets[:, 0], offsets[:, 1])
+    distances = length_of(offsets[:, 0], offsets[:, 1])
     directions = np.arange(SHORE_ANGLES) * (2 * math.pi / SHORE_ANGLES)
     gap = np.abs(wrap_radians(angles[None] - directions[:, None]))
     reach = np.where(gap < math.radians(12), distances[None], 0.0).max(axis=1)

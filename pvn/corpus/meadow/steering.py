@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from pvn.corpus.meadow.scene import CLEARANCE
-from pvn.paths import wrap_radians
+from pvn.paths import length_of, wrap_radians
 
 STRIDE = 0.25
 """Distance between the points of a path while it is made, metres."""
@@ -79,7 +79,7 @@ def detour(x, y, to_x, to_y, centres, solids):
         if mark < 0 or count == MAX_DETOURS + 2:
             place += 1
             continue
-        length = math.hypot(b_x - a_x, b_y - a_y)
+        length = length_of(b_x - a_x, b_y - a_y)
         left_x, left_y = -(b_y - a_y) / length, (b_x - a_x) / length
         off = (centres[mark, 0] - a_x) * left_x + (centres[mark, 1] - a_y) * left_y
         side = -1.0 if off > 0.0 else 1.0

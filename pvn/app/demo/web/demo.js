@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const isPhone = () => matchMedia("(max-width: 820px)").matches;
-const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), sent: null, isNew: true };
+const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), sent: null, waiting: null, isNew: true };
 let socket = null;
 
 // One visit for each tab; a reloaded tab finds its visit again.
@@ -36,8 +36,10 @@ function openView() {
   $("viewer").src = `viewer?websocket=${encodeURIComponent(socketAddress("."))}${resolution}`;
 }
 
+// A flight that is asked for before there is a connection, or while there is none, begins as soon as there is one.
 function say(what, value = null) {
   if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ do: what, value }));
+  else if (what === "fly") shown.waiting = value;
 }
 
 function notice(title, text) {
@@ -50,6 +52,8 @@ function connect() {
   socket = new WebSocket(socketAddress("panel"));
   socket.onopen = () => {
     socket.send(JSON.stringify({ link: location.search.slice(1) }));
+    if (shown.waiting !== null) say("fly", shown.waiting);
+    shown.waiting = null;
     openView();
   };
   socket.onmessage = (event) => {
