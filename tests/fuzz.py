@@ -363,9 +363,9 @@ def _airsim() -> Reader:
 def _mavlink() -> Reader:
     from pymavlink.dialects.v20 import common as mavlink
 
-    from pvn.bridges.airsim.vehicle import Vehicle
     from pvn.bridges.mavlink.autopilot import Autopilot, receive, setpoint
     from pvn.bridges.mavlink.server import MAX_DATAGRAM, parse_datagram
+    from pvn.bridges.shared.vehicle import Vehicle
 
     state = Vehicle().state
 
