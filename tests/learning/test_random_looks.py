@@ -158,12 +158,13 @@ def test_late_pictures_were_taken_where_the_drone_was_before(shown, plain):
 
 
 def test_a_landmark_counts_as_visible_where_it_is_in_the_picture_that_was_taken(shown, plain):
-    batch = batch_of(shown, tilt=0.5)
-    pose = plain.frames.pose_world[plain.frames.row >= 0]
-    field = shown.field[plain.frames.flight]
-    ids = shown.simulator.landmarks_at(pose, field, torch.full((len(pose),), 0.5))
-    expected = torch.stack([(ids == landmark).sum((1, 2)) >= 6 for landmark in range(32)], 1)
-    assert torch.equal(batch.is_visible, expected) and not torch.equal(batch.is_visible, plain.is_visible)
+    pose, field = plain.frames.pose_world[plain.frames.row >= 0], shown.field[plain.frames.flight]
+    higher = pose + torch.tensor([0.0, 0.0, 4.0, 0.0, 0.0, 0.0])
+    for looks, taken, tilt in (({"tilt": 0.5}, pose, 0.5), ({"height": 4.0}, higher, 0.0)):
+        ids = shown.simulator.landmarks_at(taken, field, torch.full((len(pose),), tilt))
+        expected = torch.stack([(ids == landmark).sum((1, 2)) >= 6 for landmark in range(32)], 1)
+        seen = batch_of(shown, **looks).is_visible
+        assert torch.equal(seen, expected) and not torch.equal(seen, plain.is_visible)
 
 
 @pytest.mark.long
