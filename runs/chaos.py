@@ -164,9 +164,9 @@ def jobs(shared: Path) -> dict[str, Job]:
         "evaluate": Job(
             ("evaluate", "--agent", "oracle", "--corpus", corpus, "--split", "train", "--paragraphs", "--out", OUT)
         ),
-        "reproduce": Job(
-            ("reproduce", "--out", OUT, "--preset", "smoke", "--size", "20", "--limit", "3", "--agent", "oracle", "pvn")
-        ),
+        "reproduce": Job((
+            "reproduce", "--out", OUT, "--preset", "smoke", "--size", "40", "--limit", "4", "--agent", "stop", "oracle",
+        )),
         "save an agent": Job((OUT,), program=SAVE),
     }  # fmt: skip
 
