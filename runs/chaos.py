@@ -243,15 +243,15 @@ def _content(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".json":
         return json.dumps(_lasting(json.loads(content))).encode()
-    if path.name == "report.md":
-        return content.partition(b"## Time")[0]
+    if path.name == "report.md":  # it ends with the commands, which name the folder, and their times
+        return content.partition(b"## How these results were obtained")[0]
     return content
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Files, but for logs and locks."""
+    """Files, but for logs, locks and how long everything took."""
     paths = folder.rglob("*") if folder.exists() else ()
-    return (path for path in paths if path.is_file() and not {"logs", ".locks"} & {*path.parts})
+    return (path for path in paths if path.is_file() and not {"logs", ".locks", "times.json"} & {*path.parts})
 
 
 def _files(folder: Path) -> dict[str, str]:
