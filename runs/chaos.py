@@ -164,9 +164,9 @@ def jobs(shared: Path) -> dict[str, Job]:
         "evaluate": Job(
             ("evaluate", "--agent", "oracle", "--corpus", corpus, "--split", "train", "--paragraphs", "--out", OUT)
         ),
-        "reproduce": Job(
-            ("reproduce", "--out", OUT, "--preset", "smoke", "--size", "20", "--limit", "3", "--agent", "oracle", "pvn")
-        ),
+        "reproduce": Job((
+            "reproduce", "--out", OUT, "--preset", "smoke", "--size", "40", "--limit", "4", "--agent", "stop", "oracle",
+        )),
         "save an agent": Job((OUT,), program=SAVE),
     }  # fmt: skip
 
@@ -243,15 +243,15 @@ def _content(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".json":
         return json.dumps(_lasting(json.loads(content))).encode()
-    if path.name == "report.md":
-        return content.partition(b"## Time")[0]
+    if path.name == "report.md":  # it ends with the commands, which name the folder, and their times
+        return content.partition(b"## How these results were obtained")[0]
     return content
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Files, but for logs and locks."""
+    """Files, but for logs, locks and how long everything took."""
     paths = folder.rglob("*") if folder.exists() else ()
-    return (path for path in paths if path.is_file() and not {"logs", ".locks"} & {*path.parts})
+    return (path for path in paths if path.is_file() and not {"logs", ".locks", "times.json"} & {*path.parts})
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import math
 import resource
 import shutil
@@ -326,6 +327,7 @@ def _airsim() -> Reader:
     from pvn.bridges.airsim.images import CameraRenderer
     from pvn.bridges.airsim.protocol import Limits, ProtocolError, read_requests
 
+    logging.getLogger("pvn.bridges").setLevel(logging.CRITICAL)  # what is refused is told on the server's console
     renderer = CameraRenderer(_meadow()["train"][0].task.layout, is_full=False)
 
     def pack(calls: Any) -> bytes:

@@ -66,7 +66,10 @@ def load_weights(
         given = {name: value for name, value in tensors.items() if not (optional and name.startswith(optional))}
         module.load_state_dict(given | kept)
     except RuntimeError as error:
-        raise ValueError(f"{path}: does not fit the model ({error}); its JSON belongs to other weights") from None
+        described = path.with_suffix(".json").name
+        raise ValueError(
+            f"{path}: does not fit the model ({error}); {described} beside it belongs to other weights"
+        ) from None
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
