@@ -210,7 +210,7 @@ def test_the_tab_has_our_name_and_what_the_drone_sees_is_there_from_the_start(on
     assert (
         one.ask("document.getElementById('instruction').value") == "go to the gorilla statue, then to the yellow cone"
     )
-    one.wait_for("document.getElementById('camera-image').naturalWidth == 128", "the drone's picture")
+    one.wait_for("document.getElementById('camera-image').naturalWidth == 256", "the drone's picture")
     assert not one.driver.find_element(By.ID, "charts").is_displayed()
     assert one.ask("location.search") == "?field=3&segment=1&agent=pvn-plus"
 

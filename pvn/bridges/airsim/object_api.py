@@ -128,8 +128,9 @@ def simDestroyObject(host: Host, object_name: Any) -> bool:
     return True
 
 
-async def _set_ids(host: Host, names: Coroutine[Any, Any, list[str]], object_id: int) -> bool:
-    found = await names
+async def _set_ids(host: Host, name: str, is_regex: bool, object_id: int) -> bool:
+    names = host.scene.all_names
+    found = await match_names(name, names) if is_regex else [one for one in names if one.lower() == name.lower()]
     host.scene.set_object_ids(found, object_id)
     return bool(found)
 
@@ -139,11 +140,7 @@ def simSetSegmentationObjectID(
 ) -> Coroutine[Any, Any, bool]:
     """Give the objects of a name, or of all names that match, a segmentation number; returns whether any exist."""
     name, number = parse_text(mesh_name, "mesh_name"), round(parse_number(object_id, "object_id"))
-
-    async def same_name() -> list[str]:
-        return [one for one in host.scene.all_names if one.lower() == name.lower()]
-
-    return _set_ids(host, match_names(name, host.scene.all_names) if is_name_regex else same_name(), number)
+    return _set_ids(host, name, bool(is_name_regex), number)
 
 
 def simGetSegmentationObjectID(host: Host, mesh_name: Any) -> int:
