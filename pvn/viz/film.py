@@ -52,7 +52,7 @@ def _write_web(record: FlightRecord, path: Path, rate: float) -> None:
     scale, stride = WEB_SCALE[path.suffix], WEB_STRIDE[path.suffix]
     size = (round(WIDTH * scale), round(HEIGHT * scale))
     # Reduced one by one: all frames of a long flight at full size would fill the memory.
-    images = [_resized(frame, size) for frame in draw_frames(record, stride)]
+    images = [_resized(frame, size) for frame in draw_frames(record, stride, scale)]
     tick = round(1000 * stride / rate)
     times = [tick] * (len(images) - 1) + [round(1000 * HOLD_SECONDS)]
     options: dict[str, Any] = {"quality": WEBP_QUALITY, "method": WEBP_EFFORT}

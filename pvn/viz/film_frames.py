@@ -233,6 +233,8 @@ class _Film:
     """The field from above, finely drawn."""
     ranges: MapRanges | None
     curves: list[_Curve]
+    scale: float
+    """Of the film that is shown to the frames that are drawn."""
 
 
 def _draw_ground(film: _Film, moment: Moment) -> Image.Image:
@@ -267,15 +269,17 @@ def _draw_maps(image: Image.Image, film: _Film, moment: Moment) -> None:
         draw.ellipse(dot, fill=palette.DRONE, outline=palette.OUTLINE)
 
 
-def _draw_view(image: Image.Image, record: FlightRecord, moment: Moment, pose: Floats) -> None:
+def _draw_view(image: Image.Image, film: _Film, moment: Moment, pose: Floats) -> None:
     """What is seen from a pose (6,), drawn for people; in the corner the picture that the agent got at that step."""
-    camera = record.camera
+    record, camera = film.record, film.record.camera
     across = min(_size(VIEW)[0], int(_size(VIEW)[1] * camera.width / camera.height))
-    (view,) = views_from(record.task.layout, pose[None], camera, across)
-    image.paste(Image.fromarray(view), VIEW[:2])
+    down = round(across * camera.height / camera.width)
+    (pixels,) = views_from(record.task.layout, pose[None], camera, round(film.scale * across))
+    view = Image.fromarray(pixels).resize((across, down), Image.Resampling.BICUBIC)
+    image.paste(view, VIEW[:2])
     own = Image.fromarray(moment.image)
     own.thumbnail(OWN_PX)
-    left, top = VIEW[0] + view.shape[1] - own.width - 10, VIEW[1] + view.shape[0] - own.height - 10
+    left, top = VIEW[0] + view.width - own.width - 10, VIEW[1] + view.height - own.height - 10
     draw = ImageDraw.Draw(image)
     draw.rectangle((left - 2, top - 2, left + own.width + 1, top + own.height + 1), fill=palette.FILM_TEXT)
     image.paste(own, (left, top))
@@ -311,11 +315,14 @@ def _draw_end(image: Image.Image, record: FlightRecord) -> None:
     draw.text((x, y), words, fill=colour, font=font, anchor="mm")
 
 
-def draw_frames(record: FlightRecord, every: int = 1) -> Iterator[Bytes]:
-    """Frames (HEIGHT, WIDTH, 3) of the film: FRAMES_PER_STEP for each step, or one in `every` of them, and the end."""
+def draw_frames(record: FlightRecord, every: int = 1, scale: float = 1.0) -> Iterator[Bytes]:
+    """Frames (HEIGHT, WIDTH, 3) of the film: FRAMES_PER_STEP for each step, or one in `every` of them, and the end.
+
+    scale: the size at which they will be shown; views need no finer details.
+    """
     flown, half_view = record.flown_world, record.camera.horizontal_view / 2
     above = field_from_above(record.task.layout, SUPERSAMPLING * _size(FIELD)[0])
-    film = _Film(record, above, map_ranges(record.moments), _curves(record))
+    film = _Film(record, above, map_ranges(record.moments), _curves(record), scale)
     ground: Image.Image | None = None
     for moment in record.moments:
         if ground is None or (moment.is_planned and moment.has_prediction):
@@ -336,7 +343,7 @@ def draw_frames(record: FlightRecord, every: int = 1) -> Iterator[Bytes]:
             if part // FRAMES_PER_VIEW != seen:
                 seen = part // FRAMES_PER_VIEW
                 share = seen * FRAMES_PER_VIEW / FRAMES_PER_STEP
-                _draw_view(backdrop, record, moment, interpolate_pose(before, after, share))
+                _draw_view(backdrop, film, moment, interpolate_pose(before, after, share))
             frame = backdrop.copy()
             frame.paste(field.reduce(SUPERSAMPLING), FIELD[:2])
             for curve in film.curves:

@@ -90,7 +90,7 @@ def test_films_for_web_pages_have_some_of_the_frames_and_never_all_in_memory(
     made, asked, most = [], [], 0
     scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
 
-    def greys(record, every):
+    def greys(record, every, scale):
         nonlocal most
         asked.append(every)
         for number in range(8):
