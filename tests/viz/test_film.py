@@ -88,14 +88,14 @@ def test_films_for_web_pages_have_some_of_the_frames_and_never_all_in_memory(
     record, suffix, every, monkeypatch, tmp_path
 ):
     made, asked, most = [], [], 0
-    scale = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
+    wedge = 30 * np.linspace(0, 8, WIDTH, endpoint=False).astype(np.uint8)[:, None]
 
     def greys(record, every, scale):
         nonlocal most
         asked.append(every)
         for number in range(8):
             frame = np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8)
-            frame[: HEIGHT // 2] = scale  # the frames of a .gif share a palette: every grey is in each
+            frame[: HEIGHT // 2] = wedge  # the frames of a .gif share a palette: every grey is in each
             made.append(weakref.ref(frame))
             most = max(most, sum(each() is not None for each in made))
             yield frame
