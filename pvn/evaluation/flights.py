@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -192,7 +193,7 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
 
 def _flown_in_order(
     fly_one: Callable[[Batch], Flights], batches: Sequence[Batch], num_threads: int
-) -> Iterator[Flights]:
+) -> Generator[Flights, None, None]:
     """The flights of each batch, in order; as many batches as there are threads are in the air at once."""
     if min(num_threads, len(batches)) < 2:
         yield from map(fly_one, batches)
@@ -288,14 +289,16 @@ def _fly_batches(
 
     # Other renderers are bound to the thread that began with them.
     num_threads = num_cores() if device == "cpu" and pilot.config.look == "own" else 1
-    for flights in _flown_in_order(fly_one, batches[ends.index(done) :], num_threads):
-        parts.append(flights)
-        done += len(flights)
-        is_due = done - saved >= FLIGHTS_PER_SAVE[device] or done == ends[-1]
-        if is_due and path is not None:
-            parts, saved = [joined(parts)], done
-            write_flights(path, parts[0], expected)
-        watch(done)
+    # Closed at once, also by Ctrl-C: otherwise the threads would fly what is left before the program ends.
+    with closing(_flown_in_order(fly_one, batches[ends.index(done) :], num_threads)) as flown:
+        for flights in flown:
+            parts.append(flights)
+            done += len(flights)
+            is_due = done - saved >= FLIGHTS_PER_SAVE[device] or done == ends[-1]
+            if is_due and path is not None:
+                parts, saved = [joined(parts)], done
+                write_flights(path, parts[0], expected)
+            watch(done)
     return joined(parts) if parts else NO_FLIGHTS
 
 

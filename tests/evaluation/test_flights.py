@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,17 @@ def test_interrupted_flights_are_completed_and_equal_to_the_bit(meadow, tmp_path
     assert path.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
     with pytest.raises(ValueError, match="flights of another agent, corpus, split or device"):
         fly_split(segments, load_pilot("average"), path)
+
+
+def test_whoever_interrupts_an_evaluation_waits_for_no_further_flights(meadow):
+    def interrupt(done):
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fly_split(meadow["train"][:12], load_pilot("oracle"), watch=interrupt)
+    assert caught.tb is not None, "which keeps the interrupted function alive, as a program does that reports it"
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("flight")]
 
 
 def test_flights_that_are_not_kept_are_the_same(meadow, tmp_path):
