@@ -78,6 +78,26 @@ def test_the_results_page_has_what_was_trained_in_eight_minutes(name):
         assert f"| {name}, {whole.flights:,}, {split} in phrases {row}" in text
 
 
+def test_the_results_page_has_what_the_shipped_agent_reached():
+    """Every split that it flew: the whole table of the agent that flies by default, and its circles by amount."""
+    folder = RUNS.parent / "docs" / "results" / "plus" / "shipped"
+    plus = runpy.run_path(str(RUNS / "plus.py"))
+    text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    for split, name in (("natural", "natural dev"), ("dev", "dev in phrases"), ("test", "test in phrases")):
+        summary = plus["summary_of"](folder, "pvn-plus", split)
+        whole, circles = summary.overall, summary.circles["full"].flown_and_reached
+        rates = " | ".join("" if group is None else str(group.sr) for group in (whole, summary.seen, summary.unseen))
+        row = f"| {rates} | {whole.ndtw.value:.3f} | {whole.sdtw.value:.3f} | {circles:.0f} |"
+        assert f"| pvn-plus | {whole.flights:,}, {name} {row}" in text
+    natural, dev = (plus["summary_of"](folder, "pvn-plus", split) for split in ("natural", "dev"))
+    assert f"| pvn-plus | {' | '.join(f'{group.sr.value:.1f}' for group in natural.by_length.values())} |" in text
+    for name, measure, decimals in (("SR %", "sr", 1), ("nDTW", "ndtw", 2), ("SDTW", "sdtw", 2)):
+        cells = (f"{getattr(group, measure).value:.{decimals}f}" for group in dev.by_manoeuvre.values())
+        assert f"| {name}, pvn-plus | {' | '.join(cells)} |" in text
+    swept = (f"{amount.median_swept:.0f} | {amount.flown_and_reached:.0f}" for amount in dev.circles.values())
+    assert f"| pvn-plus | {' | '.join(swept)} |" in text
+
+
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
