@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pvn.evaluation.pairing import difference_of
+from pvn.evaluation.summary import Summary
 from pvn.learning.presets import LITERAL, literal, paper, with_changes
 from pvn.systems import FlightChanges
 
@@ -44,6 +47,27 @@ def test_the_results_page_has_the_table_of_the_variants_that_were_run():
     plus = runpy.run_path(str(RUNS / "plus.py"))
     table = plus["table_of"](RUNS.parent / "docs" / "results" / "plus" / "two-epochs")
     assert len(table.splitlines()) > 4 and table in (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
+    results = RUNS.parent / "docs" / "results"
+
+    def read(stem: str) -> Summary:
+        return Summary.from_json(json.loads((results / f"{stem}.json").read_text(encoding="utf-8")))
+
+    ideal, text = read("pvn-ideal-act_dev"), (results.parent / "results.md").read_text(encoding="utf-8")
+    for name, trained, ideal_act in (
+        ("as in the table above", read("pvn_dev"), ideal),
+        ("targets of a third of a cell for stage 2", read("variants/narrow-targets_dev"), ideal),  # a stage 1 alone
+        (
+            "commands one step late",
+            read("variants/paper_delay1_dev"),
+            read("variants/paper_delay1_ideal-act_dev"),
+        ),
+    ):
+        gain = difference_of({0: ideal_act}, {0: trained}).interval
+        points = f"{gain.value:.1f} ({gain.low:.1f} to {gain.high:.1f})".replace("-0.0 (", "0.0 (")
+        assert f"| {name} | {trained.overall.sr} | {ideal_act.overall.sr} | {points} |" in text
 
 
 def test_the_results_page_tells_how_voices_that_were_never_read_are_followed():

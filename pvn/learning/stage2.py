@@ -93,7 +93,7 @@ class DemonstratedVisitation:
         pose = pose_in_map(observation.pose_world, memory.origin)
         progress = update_progress(memory.progress, memory.parts[:, :-1], pose, config.grid)
         seen = look_around(memory.parts, progress, pose, config)
-        action = to_action(self.execution(seen), self.stop_threshold, self.simulator, config.min_speed)
+        action = to_action(self.execution(seen), self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
         return action, replace(memory, progress=progress, seen=seen)
 
 

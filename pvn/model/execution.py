@@ -101,14 +101,21 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
     return cropped if config.num_parts == 1 else torch.cat([cropped, progress], 1)
 
 
-def to_action(output: Tensor, stop_threshold: float, simulator: SimulatorConfig, min_speed: float = 0.0) -> Tensor:
+def to_action(
+    output: Tensor,
+    stop_threshold: float,
+    simulator: SimulatorConfig,
+    min_speed: float = 0.0,
+    in_last_part: Tensor | float = 1.0,
+) -> Tensor:
     """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3), as in Decision.
 
-    min_speed: as a share of the simulator's largest, until the drone stops.
+    min_speed: as a share of the simulator's largest, until the drone stops. in_last_part (B,): the probability that it
+    is in the last part of its way; it stops nowhere else.
     """
     speed = output[:, 0].clamp(min_speed, 1) * simulator.max_speed
     turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
-    stop = output[:, STOP].sigmoid() > stop_threshold
+    stop = output[:, STOP].sigmoid() * in_last_part > stop_threshold
     return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)
 
 

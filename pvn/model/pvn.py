@@ -139,7 +139,7 @@ class PVN:
         parts, config = visitation.parts, self.execution.config
         progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
         output = self.execution(look_around(parts, progress, pose, config))
-        action = to_action(output, self.stop_threshold, self.simulator, config.min_speed)
+        action = to_action(output, self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
         is_looking = look[:, None] != 0
         yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
         turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
@@ -199,8 +199,8 @@ class PVN:
         )
 
     def stop_probability(self, memory: PVNMemory) -> Tensor | None:
-        """(B,): stage 2's at the last step."""
-        return None if memory.output is None else memory.output[:, STOP].sigmoid()
+        """(B,): stage 2's at the last step, as far as the last part of the way is reached."""
+        return None if memory.output is None else memory.output[:, STOP].sigmoid() * memory.progress[:, -1]
 
     @property
     def networks(self) -> dict[str, nn.Module]:

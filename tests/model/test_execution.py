@@ -94,6 +94,15 @@ def test_actions_are_clamped_and_a_probability_above_kappa_stops():
     assert torch.allclose(to_action(output, kappa, config, min_speed=0.15), expected), "a drone that stops has no speed"
 
 
+def test_a_drone_stops_only_as_far_as_it_is_in_the_last_part_of_its_way():
+    """On a long way the parts are far apart, and a network that sees little ahead would like to stop."""
+    config, eager = SimulatorConfig(), torch.tensor([[0.5, 0.0, 0.0]]).expand(3, -1)
+    in_last_part = torch.tensor([0.0, 0.1, 0.2])
+    action = to_action(eager, 0.07, config, in_last_part=in_last_part)
+    assert action[:, 2].tolist() == [0.0, 0.0, 1.0]
+    assert action[:, 0].tolist() == [0.5 * config.max_speed, 0.5 * config.max_speed, 0.0]
+
+
 def test_a_pilot_without_goals_looks_at_the_trajectory_alone():
     distributions = torch.rand((3, 2, GRID.size, GRID.size), generator=seeded())
     changed = {}
