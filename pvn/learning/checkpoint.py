@@ -86,8 +86,13 @@ def load_optimizer(optimizer: torch.optim.Optimizer, names: list[str], tensors: 
     """Restore the optimizer's running averages, saved by `optimizer_tensors`."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for name, parameter in zip(names, parameters, strict=True):
-        state = {key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        step = tensors[f"step.{name}"]
+        # Files know no memory format; a fused optimizer needs that of the parameter, which on a GPU is channels last.
+        averages = {
+            key: torch.empty_like(parameter, requires_grad=False).copy_(tensors[f"{key}.{name}"])
+            for key in ("exp_avg", "exp_avg_sq")
+        }
         optimizer.state[parameter] = {
-            key: value if key == "step" and not optimizer.defaults.get("fused") else value.to(parameter.device)
-            for key, value in state.items()
+            "step": step.to(parameter.device) if optimizer.defaults.get("fused") else step,
+            **averages,
         }

@@ -229,10 +229,6 @@ def load_training(path: Path, model: InstructedModel, optimizer: torch.optim.Opt
     tensors = read_tensors(path)
     load_weights(model, {name[6:]: value for name, value in tensors.items() if name.startswith("model.")}, path)
     load_optimizer(optimizer, parameter_names(model), tensors)
-    for parameter, state in optimizer.state.items():
-        for name, value in state.items():
-            if value.shape == parameter.shape:  # laid out as the parameter: files have no memory format
-                state[name] = torch.empty_like(parameter).copy_(value)
     return int(tensors["done"])
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pvn.learning.checkpoint import load_optimizer, optimizer_tensors, read_tensors, write_tensors
 from pvn.learning.demonstrations import batch_limits, draw_batches, select
 from pvn.learning.optimisation import OptimisationConfig, clip_gradients, optimizer_class, rate_share
 
@@ -46,3 +47,29 @@ def test_a_batch_has_at_most_as_many_flights_as_it_may(num_flights, shown):
         assert select(shown, flights, sizes=limits).sizes == limits
     with pytest.raises(ValueError, match="flights_per_batch: got 0, expected at least 1"):
         OptimisationConfig(flights_per_batch=0)
+
+
+def test_a_resumed_optimizer_has_its_averages_laid_out_as_its_parameters_are(tmp_path):
+    """On a GPU images are laid out channels last; a fused optimizer refuses averages in another layout."""
+
+    def make():
+        torch.manual_seed(0)
+        convolution = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        return convolution, torch.optim.AdamW(convolution.parameters(), lr=0.1, fused=True)
+
+    picture = torch.rand((2, 3, 8, 8), generator=torch.Generator().manual_seed(1))
+
+    def take_step(convolution, optimizer):
+        convolution.zero_grad()
+        convolution(picture).square().mean().backward()
+        optimizer.step()
+
+    (first, optimizer), (resumed, other) = make(), make()
+    take_step(first, optimizer)
+    write_tensors(tmp_path / "averages.safetensors", optimizer_tensors(optimizer, ["weight", "bias"]))
+    resumed.load_state_dict(first.state_dict())
+    load_optimizer(other, ["weight", "bias"], read_tensors(tmp_path / "averages.safetensors"))
+    assert other.state[resumed.weight]["exp_avg"].stride() == resumed.weight.stride()
+    for some in ((first, optimizer), (resumed, other)):
+        take_step(*some)
+    assert torch.equal(first.weight, resumed.weight) and torch.equal(first.bias, resumed.bias)
