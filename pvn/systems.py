@@ -264,6 +264,7 @@ _ROWS = (
             "stage2.oracle.lookahead": 5.0,
             "execution.min_speed": 0.15,
             "execution.look_threshold": 0.5,
+            "plan_every": 3,
         },
     ),
 )

@@ -51,6 +51,8 @@ class Stage1Config(OptimisationConfig):
     """Peak learning rate in those steps."""
     frame_every: int = 2
     """Steps between the pictures that are used in training; 2, about a metre, halves the time."""
+    predict_every: int = 6
+    """Steps between the predictions of a flight that are trained (paper: T_d)."""
     turn_rad: float = 0.5
     """Standard deviation of the random rotation of a segment's map and targets in training, radians (paper)."""
     stray_share: float = 0.5

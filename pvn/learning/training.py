@@ -81,7 +81,7 @@ class Recipe:
     overhead_px: int | None = None
     """Edge of the view from above that replaces the camera's images, pixels; None: the camera's images."""
     plan_every: int = 6
-    """Steps between predictions (paper: T_d)."""
+    """Steps between predictions in flight (paper: T_d)."""
     min_count: int = 10
     """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
 
@@ -152,7 +152,7 @@ def _train_stage1(
     def fly_oracle(segments: Sequence[Segment], frame_every: int) -> Demonstrations:
         return demonstrate(
             [segment.demonstration for segment in segments], vocabulary, alignment,
-            plan_every=recipe.plan_every, frame_every=frame_every, device=device,
+            plan_every=config.predict_every, frame_every=frame_every, device=device,
             config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
