@@ -127,19 +127,24 @@ def landmark_tables(layouts: Sequence[Layout]) -> tuple[npt.NDArray[np.float32],
 
 @numba.njit(cache=True)
 def _place(proposals, radii, gap):
-    """Places (N, 2) of discs: of each disc's proposals (N, T, 2), the first at least `gap` from the discs before it."""
+    """Places (N, 2) of discs: of each disc's proposals (N, T, 2), in LANI's units, the first at least `gap` from the
+    discs before it.
+    """
     places = np.empty((len(radii), 2))
     for disc in range(len(radii)):
         is_free = False
-        for proposal in proposals[disc]:
+        for proposal in range(proposals.shape[1]):
+            x, y = proposals[disc, proposal, 0] * METRES_PER_CONFIG, proposals[disc, proposal, 1] * METRES_PER_CONFIG
             is_free = True
             for other in range(disc):
-                away = math.hypot(proposal[0] - places[other, 0], proposal[1] - places[other, 1])
-                if away < radii[disc] + radii[other] + gap:
+                off_x, off_y, needed = x - places[other, 0], y - places[other, 1], radii[disc] + radii[other] + gap
+                # Nearly always one of the two is enough, and a root is not needed.
+                square, limit = off_x * off_x + off_y * off_y, needed * needed
+                if square < limit * 1.000001 and (square < limit * 0.999999 or math.hypot(off_x, off_y) < needed):
                     is_free = False
                     break
             if is_free:
-                places[disc] = proposal
+                places[disc, 0], places[disc, 1] = x, y
                 break
         if not is_free:
             return places[:0]
@@ -149,20 +154,20 @@ def _place(proposals, radii, gap):
 def _sample_landmarks(generator: np.random.Generator, num_landmarks: int) -> tuple[Landmark, ...]:
     edge = round(EDGE_CLEARANCE / METRES_PER_CONFIG)
     across = round(FIELD_SIZE / METRES_PER_CONFIG)
+    usual = np.array([LANDMARK_CLASSES[name].radius / METRES_PER_CONFIG for name in LANDMARK_NAMES])
     while True:  # if one finds no room, start over with other classes
         chosen = generator.choice(len(LANDMARK_NAMES), num_landmarks, replace=False)
-        kinds = [LANDMARK_CLASSES[LANDMARK_NAMES[index]] for index in chosen]
         scales = generator.uniform(1.0, 1.3, num_landmarks)
         # Rounded to LANI's units or hundredths of them, so that a file is read back as the same layout to the bit.
-        radii = METRES_PER_CONFIG * np.round([kind.radius / METRES_PER_CONFIG for kind in kinds] * scales, 2)
-        proposals = generator.integers(edge, across - edge + 1, (num_landmarks, TRIES, 2)) * METRES_PER_CONFIG
+        radii = METRES_PER_CONFIG * np.round(usual[chosen] * scales, 2)
+        proposals = generator.integers(edge, across - edge + 1, (num_landmarks, TRIES, 2), dtype=np.int32)
         places = _place(proposals, radii, GAP)
         if len(places) == num_landmarks:
             break
     yaws = generator.uniform(-math.pi, math.pi, num_landmarks)
     return tuple(
-        Landmark(kind.name, float(x), float(y), float(radius), float(yaw))
-        for kind, (x, y), radius, yaw in zip(kinds, places, radii, yaws, strict=True)
+        Landmark(LANDMARK_NAMES[index], float(x), float(y), float(radius), float(yaw))
+        for index, (x, y), radius, yaw in zip(chosen, places, radii, yaws, strict=True)
     )
 
 

@@ -1,5 +1,6 @@
 """Fields, routes and tours: sampled by LANI's rules, written and read back, refused if impossible."""
 
+import hashlib
 import json
 import math
 from itertools import pairwise
@@ -7,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from pvn.world.lakes import smooth_blocks
 from pvn.world.lani import read_layout, read_route, write_layout, write_route
 from pvn.world.layout import Landmark, Layout, sample_layout
 from pvn.world.routes import sample_route, sample_tour
@@ -60,6 +62,32 @@ def test_fields_have_up_to_three_lakes_that_spare_the_landmarks():
 def test_one_to_three_lakes_cover_a_quarter_of_an_empty_field():
     share = np.mean([sample_layout(seed, num_landmarks=0).lake.mean() for seed in range(100)])
     assert 0.20 < share < 0.28, "always one lake would cover 14%, always three 32%"
+
+
+def test_a_seed_gives_the_same_field_in_every_version():
+    """Corpora, and the natural instructions in the package, are about fields that only their seeds describe."""
+    digest = hashlib.sha256()
+    for seed in range(40):
+        layout = sample_layout(seed)
+        rounded = [
+            (mark.name, *(round(value, 6) for value in (mark.x, mark.y, mark.radius, mark.yaw)))
+            for mark in layout.landmarks
+        ]
+        digest.update(json.dumps(rounded).encode() + np.packbits(layout.lake).tobytes())
+    assert digest.hexdigest()[:16] == "e6e06419fe57b431"
+
+
+def test_blurring_blocks_is_blurring_their_cells():
+    coarse = (np.random.default_rng(0).random((10, 10)) > 0.7).astype(float)
+    cells = coarse.repeat(10, 0).repeat(10, 1)
+    blurred = smooth_blocks(coarse, 10, 6.5)
+    assert np.array_equal(blurred, smooth_blocks(cells, 1, 6.5))
+    off = np.arange(-99, 200)
+    weight = np.exp(-0.5 * ((off[:, None] - np.arange(100)) / 6.5) ** 2)  # (299, 100), edges repeated outwards
+    by_hand = (
+        (weight.T / weight.sum(0)[:, None]) @ cells[off.clip(0, 99)][:, off.clip(0, 99)] @ (weight / weight.sum(0))
+    )
+    assert np.abs(blurred - by_hand).max() < 2e-4, "the blur is cut off at four standard deviations"
 
 
 def test_the_same_seed_gives_the_same_layout_and_another_seed_another():
