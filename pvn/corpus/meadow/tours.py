@@ -106,6 +106,10 @@ class _Planner:
         seen = in_sight(scene.centres, pose.x, pose.y, pose.heading, least, limit, far)
         return [(mark,) for mark in seen.tolist() if mark not in taken]
 
+    def may_begin(self, manoeuvre: Manoeuvre) -> bool:
+        """Whether there is anything that a first manoeuvre could mean, which for most there is not."""
+        return not manoeuvre.slots or bool(self._candidates(manoeuvre, NEARLY_IN_VIEW))
+
     def _pairs(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
         """Pairs of landmarks in view with a gap ahead that agree with the slots that have a landmark already."""
         scene, pose = self.scene, self.pose
@@ -255,6 +259,9 @@ def _try_list(
     scene: Scene, pose: Pose, manoeuvres: Manoeuvres, generator: np.random.Generator, visited: Sequence[int]
 ) -> PlannedFlight | None:
     if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
+        return None
+    if not _Planner(scene, pose, generator, visited).may_begin(manoeuvres[0]):
+        generator.random(TRIES_PER_LIST)  # as if each try had begun
         return None
     # Rare lists would hardly ever be flown if each had only one try.
     for _ in range(TRIES_PER_LIST):
