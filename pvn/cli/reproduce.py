@@ -260,6 +260,10 @@ class Reproduce:
                     f"{self.folder.corpus}: made with size {size}, expected {self._size}; add --size {size}, or choose "
                     "another --out"
                 )
+        runs = [(run, folder) for folder in self._folders for run in self._runs(folder.seed)]
+        if self.folder.has_corpus and not all(folder.agent(run).exists() for run, folder in runs):
+            for run, folder in runs:  # a table compares runs of one recipe
+                self._training(run, folder).check_recipe()
 
     def _check_corpus(self, corpus: Path) -> None:
         """Refuse a corpus without the splits that are trained on and flown."""

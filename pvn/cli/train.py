@@ -149,6 +149,10 @@ class Train(RecipeOptions):
                 "leave one of them out"
             )
 
+    def check_recipe(self) -> None:
+        """Refuse a run in the folder, finished or not, that was begun by another recipe."""
+        self._check_resumable(self._describe(self.recipe()))
+
     def _check_resumable(self, begun: Mapping[str, Any]) -> None:
         """Refuse to resume a run of something else: its checkpoints may well fit."""
         from pvn.learning.checkpoint import read_json

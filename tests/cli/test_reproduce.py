@@ -7,14 +7,16 @@ import shutil
 import sys
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from pvn.cli.reproduce import Reproduce
 from pvn.cli.reproduction_folder import ReproductionFolder
-from pvn.corpus.store import read_corpus
+from pvn.corpus.store import identity, read_corpus
 from pvn.learning.agent import shipped_weights
+from pvn.learning.presets import smoke
 from pvn.systems import SYSTEMS, TRAINED
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +63,24 @@ def test_an_agent_that_was_trained_again_flies_again(run):
     os.utime("made/runs/pvn/agent.safetensors")  # as if it had been trained since
     run(command)
     assert Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns > first
+
+
+@pytest.mark.long
+def test_runs_of_another_recipe_are_not_mixed_with_those_that_are_left_to_train(run, refused):
+    """As when the recipe has changed between two versions, or between two seeds."""
+    run("pvn corpus make --size 60 --without natural --out made/corpus")
+    command = "pvn reproduce --out made --preset smoke --size 60 --limit 2 --seeds 2 --agent pvn"
+    finished = Path("made/runs/pvn")
+    finished.mkdir(parents=True)
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(shipped_weights("pvn").with_suffix(suffix), finished / f"agent{suffix}")
+    begun = {"agent": "pvn", "preset": "smoke", "corpus": identity(Path("made/corpus"))}
+    recipe = json.loads(json.dumps(asdict(smoke())))
+    recipe["stage2"]["pretrain_flights"] = 7
+    (finished / "run.json").write_text(json.dumps(begun | {"recipe": recipe}))
+    message = refused(command)
+    assert "stage2.pretrain_flights: got 300, but the run in made/runs/pvn was begun with 7" in message
+    assert not Path("made/seed1").exists()
 
 
 @pytest.mark.slow
