@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pvn.simulator.compiling import kernel, run_in_parallel
+from pvn.simulator.lanes import MAX_LANES, NUM_ROWS, paint_tile
 from pvn.simulator.quadcopter import Airframe, fly
 from pvn.simulator.rays import NUM_AIMED_COLUMNS, F, Fields, nearest_hit
 from pvn.simulator.rendering import (
@@ -21,7 +22,6 @@ from pvn.simulator.rendering import (
     gather_candidates,
     measure_pixel,
     num_tiles,
-    paint_pixel,
     pixel_ray,
     point_camera,
     tile_bounds,
@@ -55,14 +55,15 @@ def _paint_tiles(first, last, cameras, fields, field_index, aimed, is_full, imag
     height, width = image.shape[1], image.shape[2]
     tiles = num_tiles(width, height)
     candidates = np.empty((1, MAX_CANDIDATES), np.uint16)
+    lanes = np.empty((NUM_ROWS, MAX_LANES), np.float32)
     for item in range(first, last):
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]
         left, top, right, bottom = tile_bounds(tile, width, height)
         count = gather_candidates(cameras, flight, fields, field, aimed, left, top, right, bottom, candidates, 0)
-        for row in range(top, bottom):
-            for column in range(left, right):
-                paint_pixel(cameras, flight, column, row, fields, field, aimed, candidates, 0, count, is_full, image)
+        paint_tile(
+            cameras, flight, left, top, right, bottom, fields, field, aimed, candidates, count, is_full, lanes, image
+        )
 
 
 @kernel

@@ -252,14 +252,20 @@ def nearest_hit(ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates
 
 
 @scalar
-def is_shaded(x, y, z, fields, field):
-    """Whether a landmark stands between this point and the sun."""
+def shading_landmarks(x, y, z, fields, field):
+    """Landmarks that may stand between this point and the sun, as the bits of a number."""
     # All points on a line to the sun share the ground cell where the line starts.
     cell_x = floor_cell((x - SUN_X / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
     cell_y = floor_cell((y - SUN_Y / SUN_Z * z - SUN_ORIGIN) / SUN_CELL)
     if cell_x < 0 or cell_x >= SUN_CELLS or cell_y < 0 or cell_y >= SUN_CELLS:
-        return False
-    mask = fields.sun_grid[field, cell_x, cell_y]
+        return np.int32(0)
+    return fields.sun_grid[field, cell_x, cell_y]
+
+
+@scalar
+def is_shaded(x, y, z, fields, field):
+    """Whether a landmark stands between this point and the sun."""
+    mask = shading_landmarks(x, y, z, fields, field)
     landmark = 0
     while mask != 0:
         if mask & 1:

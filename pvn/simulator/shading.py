@@ -43,6 +43,8 @@ from pvn.world.solids import COLOUR, COUNT, GLOSS, KIND, PATTERN, SECOND, TAPER,
 
 KERB = F(0.35)
 HORIZON_RED, HORIZON_GREEN, HORIZON_BLUE = F(0.82), F(0.89), F(0.95)
+SHADOW_RANGE = F(80)  # metres; only landmarks cast shadows, and further away they are thinner than a pixel
+SHADOW_LIFT = F(2e-3)  # metres towards the sun, so that a surface does not shade itself
 
 
 WHITE, SMOOTH = 0, 1  # the two textures
@@ -225,19 +227,14 @@ def solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, row, is_lit):
 
 
 @scalar
-def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, has_shadow):
-    """Colour of what a ray hits: red, green, blue in [0, 1]."""
+def lit_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, is_lit):
+    """Colour of what a ray hits, in the sun or in the shade: red, green, blue in [0, 1]."""
     if surface == SKY:
         return sky_colour(dx, dy, dz, fields.noise)
     haze = distance * distance * F(1.5e-5)
     if haze > ONE:
         return HORIZON_RED, HORIZON_GREEN, HORIZON_BLUE
     x, y, z = ox + distance * dx, oy + distance * dy, oz + distance * dz
-    is_lit = True
-    # Only landmarks cast shadows, and further away shadows are thinner than a pixel.
-    if has_shadow and distance < F(80):
-        lift = F(2e-3)
-        is_lit = not is_shaded(x + lift * SUN_X, y + lift * SUN_Y, z + lift * SUN_Z, fields, field)
     if surface >= 0:
         red, green, blue = solid_colour(x, y, z, dx, dy, dz, fields, field, landmark, surface, is_lit)
     else:
@@ -252,3 +249,13 @@ def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, fie
         green + (HORIZON_GREEN - green) * haze,
         blue + (HORIZON_BLUE - blue) * haze,
     )
+
+
+@scalar
+def seen_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, has_shadow):
+    """Colour of what a ray hits: red, green, blue in [0, 1]."""
+    is_lit = True
+    if has_shadow and surface != SKY and distance < SHADOW_RANGE:
+        x, y, z = ox + distance * dx, oy + distance * dy, oz + distance * dz
+        is_lit = not is_shaded(x + SHADOW_LIFT * SUN_X, y + SHADOW_LIFT * SUN_Y, z + SHADOW_LIFT * SUN_Z, fields, field)
+    return lit_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, fields, field, is_lit)

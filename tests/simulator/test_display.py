@@ -29,7 +29,10 @@ MADE_ON = ("neoverse-n1", "0.68.1")
 
 @pytest.mark.parametrize("kind", ["fast", "full", "above"])
 def test_training_pictures_are_what_they_were_before_there_were_pictures_for_people(kind):
-    """Agents were trained with them: to the bit, where they were made; elsewhere but for rounding at edges."""
+    """Agents were trained with them: but for rounding, where they were made; elsewhere but for rounding at edges.
+
+    Rays have been traced side by side since, which rounds the last bit of some directions differently.
+    """
     config = SimulatorConfig(quality="fast" if kind == "fast" else "full")
     simulator = Simulator([sample_layout(1), sample_layout(3)], 1, config=config)
     if kind == "above":
@@ -39,7 +42,7 @@ def test_training_pictures_are_what_they_were_before_there_were_pictures_for_peo
     with np.load(TRAINING_PICTURES) as stored:
         before = stored[kind]
     if (llvmlite.binding.get_host_cpu_name(), numba.__version__) == MADE_ON:
-        assert np.array_equal(found, before)
+        assert (found != before).mean() < 1e-4
     assert (np.abs(found.astype(int) - before).max(-1) > 2).mean() < 0.005
 
 

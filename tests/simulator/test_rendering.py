@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from pvn.geometry import Camera, ground_points, pixel_rays, project
-from pvn.simulator.cameras import from_above, looking_at, take_pictures
+from pvn.simulator import cpu
+from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
 from pvn.simulator.compiling import kernel
+from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import (
     CLASS,
@@ -22,7 +24,7 @@ from pvn.simulator.rays import (
     ellipsoid_distance,
     frustum_distance,
 )
-from pvn.simulator.rendering import aim_landmark, measure_pixel
+from pvn.simulator.rendering import aim_landmark, measure_pixel, paint_pixel
 from pvn.simulator.simulator import Simulator
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout, sample_layout
@@ -187,6 +189,45 @@ def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
         assert np.array_equal(brute_seen[flight, ::3, ::3], seen[flight, ::3, ::3].numpy())
         # Compiled separately, so the last bit may differ.
         assert np.allclose(brute_depth[flight, ::3, ::3], depth[flight, ::3, ::3].numpy(), rtol=1e-4)
+
+
+@kernel
+def paint_one_by_one(cameras, fields, field_index, aimed, is_full, image):
+    """Every pixel by itself, as on a GPU; any solid may be seen."""
+    unused = np.empty((1, 1), np.uint16)
+    for flight in range(len(cameras)):
+        field = field_index[flight]
+        for row in range(image.shape[1]):
+            for column in range(image.shape[2]):
+                paint_pixel(
+                    cameras, flight, column, row, fields, field, aimed, unused, 0, -aimed.shape[1], is_full, image
+                )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("view", ["drone", "low", "above"])
+def test_rays_side_by_side_see_what_each_sees_by_itself(view):
+    """Two fields of the same landmarks, one of them full of things that hide and shade each other."""
+    names = ["Coach", "Tank", "Pickup", "GiantPalm", "Mushroom", "Palm3", "Boat", "Jet"]
+    marks = [Landmark(names[i % 8], 4 + 6 * (i // 5), 3 + 10.5 * (i % 5), 5.0, 0.7 * i) for i in range(32)]
+    layouts = [Layout(tuple(marks), sample_layout(3).lake), Layout(tuple(marks[::-1]))]
+    camera = Camera(width=61, height=35)  # the last tiles of a row and of a column are cut off
+    poses = [[1.0, 1.0, 0.8], [30.0, 24.0, 3.9], [60.0, 40.0, 2.4], [12.0, 49.0, -1.2]]
+    if view == "above":
+        rows = np.stack([from_above(-1.0, -1.0, 52.0, 61)] * 4)
+    else:
+        height, tilt = (5.0, 0.0) if view == "drone" else (0.7, -0.3)
+        rows = np.stack([on_drone(np.array([x, y, height, 0.05, tilt, yaw]), camera) for x, y, yaw in poses])
+    fields, index, count = pack(layouts), np.array([0, 1, 0, 1]), num_solids(layouts)
+    aimed = cpu._aim(torch.from_numpy(rows), fields, torch.from_numpy(index), count)
+    for is_full in (False, True):
+        found = torch.empty((4, 35, 61, 3), dtype=torch.uint8)
+        cpu.paint(torch.from_numpy(rows), fields, torch.from_numpy(index), count, is_full, found)
+        alone = np.empty((4, 35, 61, 3), np.uint8)
+        paint_one_by_one(rows, fields, index, aimed, is_full, alone)
+        off = np.abs(found.numpy().astype(int) - alone).max(-1)
+        assert (off > 0).mean() < 0.003 and (off > 2).mean() < 0.001, "but for rounding at edges"
+        assert alone.std() > 20
 
 
 def test_a_crowd_looks_the_same_in_whatever_order_it_is_listed():
