@@ -59,7 +59,7 @@ def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
     assert len(last.flown) == page.num_positions and len(last.speeds) == page.num_positions - 1
     assert np.isfinite(last.stop_probabilities).all()
     predictions = {shown.kept.predictions for shown in page.steps}
-    assert len(predictions) == (page.num_positions - 2) // 6 + 1, "the prediction changes every six steps"
+    assert len(predictions) == (page.num_positions - 2) // 3 + 1, "the prediction changes every three steps"
     visitor.session.show_again(2)
     visitor.settle()
     assert page.steps[-1].index == 2 and len(page.steps[-1].flown) == 3

@@ -58,7 +58,7 @@ def test_the_agent_flies_over_airsim_as_it_does_natively(fly_over_server, paragr
     for task, log in zip(tasks, fly_over_server(tasks, shipped_pvn, 10), strict=True):
         native = fly(simulator_for([task]), [task], shipped_pvn, horizon=10)
         assert log.num_steps.equal(native.num_steps) and log.has_stopped.equal(native.has_stopped)
-        assert (log.pose_world - native.pose_world).abs().max() < 1e-3
+        assert (log.pose_world - native.pose_world).abs().max() < 5e-3
         assert (log.action - native.action).abs().max() < 1e-3
 
 
@@ -77,7 +77,7 @@ def test_sharp_turns_are_flown_over_airsim_as_they_are_natively(fly_over_server,
     (log,) = fly_over_server([task], SharpTurns(), 12)
     native = fly(simulator_for([task]), [task], SharpTurns(), horizon=12)
     assert native.pose_world[0, :, 5].max() - native.pose_world[0, :, 5].min() > 2, "radians"
-    assert (log.pose_world - native.pose_world).abs().max() < 1e-3
+    assert (log.pose_world - native.pose_world).abs().max() < 5e-3
 
 
 @pytest.mark.slow
