@@ -53,6 +53,7 @@ from pvn.simulator.rays import (
     shading_landmarks,
     to_landmark,
     to_unit,
+    unit_distance,
 )
 from pvn.simulator.rendering import (
     AHEAD,
@@ -174,62 +175,6 @@ def may_be_shaded_by_ball(x, y, z, radius, lanes, count):
 
 
 @scalar
-def lane_ellipsoid(ox, oy, oz, dx, dy, dz):
-    """As ellipsoid_distance, without branches; MISS if the ray does not enter."""
-    a = dx * dx + dy * dy + dz * dz
-    nearest = -(ox * dx + oy * dy + oz * dz) / a
-    px, py, pz = ox + nearest * dx, oy + nearest * dy, oz + nearest * dz
-    inside = ONE - (px * px + py * py + pz * pz)
-    t = nearest - math.sqrt(max(inside, ZERO) / a)
-    return t if (inside > ZERO) & (t > NEAR) else MISS
-
-
-@scalar
-def lane_box(ox, oy, oz, dx, dy, dz):
-    """As box_distance, without branches; MISS if the ray does not enter."""
-    ix = ONE / (dx if abs(dx) > TINY else TINY)
-    iy = ONE / (dy if abs(dy) > TINY else TINY)
-    iz = ONE / (dz if abs(dz) > TINY else TINY)
-    wx, wy, wz = abs(ix), abs(iy), abs(iz)
-    enter = max(max(-ox * ix - wx, -oy * iy - wy), -oz * iz - wz)
-    leave = min(min(-ox * ix + wx, -oy * iy + wy), -oz * iz + wz)
-    return enter if (enter <= leave) & (enter > NEAR) else MISS
-
-
-@scalar
-def lane_frustum(ox, oy, oz, dx, dy, dz, taper):
-    """As frustum_distance, without branches; MISS if the ray does not enter."""
-    middle, slope = (taper + ONE) * HALF, (taper - ONE) * HALF
-    nearest = -(ox * dx + oy * dy + oz * dz) / (dx * dx + dy * dy + dz * dz)
-    px, py, pz = ox + nearest * dx, oy + nearest * dy, oz + nearest * dz
-    radius = middle + slope * pz
-    a = dx * dx + dy * dy - slope * slope * dz * dz
-    b = px * dx + py * dy - slope * dz * radius
-    c = px * px + py * py - radius * radius
-    root = b * b - a * c
-    is_met = (root > ZERO) & (abs(a) > TINY)
-    root, inverse = math.sqrt(max(root, ZERO)), ONE / (a if abs(a) > TINY else TINY)
-    near, far = (-b - root) * inverse, (-b + root) * inverse
-    enter = near if is_met & (abs(pz + near * dz) <= ONE) else FAR
-    enter = far if is_met & (far < enter) & (abs(pz + far * dz) <= ONE) else enter
-    cap = -ONE if dz > ZERO else ONE
-    t = (cap - pz) / (dz if abs(dz) > TINY else TINY)
-    x, y, wide = px + t * dx, py + t * dy, middle + slope * cap
-    enter = t if (abs(dz) > TINY) & (t < enter) & (x * x + y * y <= wide * wide) else enter
-    return enter + nearest if (enter < FAR) & (enter + nearest > NEAR) else MISS
-
-
-@scalar
-def lane_distance(ox, oy, oz, dx, dy, dz, kind, taper):
-    """As unit_distance, without branches but for the kind, which is a constant."""
-    if kind == ZERO:
-        return lane_ellipsoid(ox, oy, oz, dx, dy, dz)
-    if kind == ONE:
-        return lane_box(ox, oy, oz, dx, dy, dz)
-    return lane_frustum(ox, oy, oz, dx, dy, dz, taper)
-
-
-@scalar
 def meet_solid_of_kind(kind, aimed, flight, solid, lanes, count):
     """An aimed solid in front of what was hit so far."""
     taper, name = aimed[flight, solid, NARROWING], F(solid)
@@ -243,10 +188,11 @@ def meet_solid_of_kind(kind, aimed, flight, solid, lanes, count):
     for lane in range(count):
         u, v, stretch = lanes[U, lane], lanes[V, lane], lanes[STRETCH, lane]
         best, hit = lanes[DISTANCE, lane], lanes[HIT, lane]
-        t = stretch * lane_distance(
+        t = unit_distance(
             ox + u * ox_u + v * ox_v, oy + u * oy_u + v * oy_v, oz + u * oz_u + v * oz_v,
             dx + u * dx_u + v * dx_v, dy + u * dy_u + v * dy_v, dz + u * dz_u + v * dz_v, kind, taper,
         )  # fmt: skip
+        t = stretch * (t if t < FAR else MISS)
         is_closer = F(t < best)
         lanes[DISTANCE, lane] = min(t, best)
         lanes[HIT, lane] = hit + is_closer * (name - hit)
@@ -291,7 +237,7 @@ def shade_by_solid_of_kind(kind, fields, field, landmark, row, lanes, count):
             lanes[SHADE, lane],
         )
         x, y, z = (cos * x + sin * y) * shrink, (cos * y - sin * x) * shrink, z * shrink
-        t = lane_distance(
+        t = unit_distance(
             xx * x + xy * y + xz * z + at_x, yx * x + yy * y + yz * z + at_y, zx * x + zy * y + zz * z + at_z,
             dx, dy, dz, kind, taper,
         )  # fmt: skip
