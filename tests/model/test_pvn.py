@@ -10,11 +10,11 @@ from pvn.geometry import pose_in_map
 from pvn.learning.agent import load_agent
 from pvn.learning.dagger import Mixture
 from pvn.learning.stage2 import DemonstratedVisitation, action_loss
-from pvn.model.execution import look_around, to_action
+from pvn.model.execution import ExecutionModel, look_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.pvn import PVN, IdealAct
-from pvn.model.visitation import GOAL
+from pvn.model.visitation import GOAL, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
@@ -85,6 +85,22 @@ def test_until_it_stops_the_agent_flies_at_its_least_speed_or_faster(agent, flow
     careful = PVN(agent.visitation, execution, agent.vocabulary, simulator=agent.simulator)
     action, _ = careful.act(flown[0].observation, flown[0].before)
     assert torch.allclose(action, torch.tensor([0.15 * SIMULATOR.max_speed, 0.0, 0.0]).expand(3, -1))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_an_agent_stops_only_as_far_as_it_is_in_the_last_part_of_its_way(agent, flown, tasks, part):
+    """Stage 2 is made to ask for a stop with 0.08, above the threshold of 0.07; the way has two parts."""
+    model = VisitationModel(replace(agent.visitation.config, num_parts=2))
+    execution = ExecutionModel(replace(agent.execution.config, num_parts=2))
+    torch.nn.init.zeros_(execution.output.weight)
+    execution.output.bias.data = torch.tensor([0.5, 0.5, 0.08]).logit()
+    eager = PVN(model, execution, agent.vocabulary, simulator=SIMULATOR)
+    memory = eager.begin(tasks, torch.device("cpu"))
+    progress = torch.nn.functional.one_hot(torch.full((3,), part), 2).float()
+    action, memory = eager.act(flown[0].observation, replace(memory, progress=progress))
+    assert torch.allclose(eager.stop_probability(memory), 0.08 * memory.progress[:, -1])
+    has_stopped = action[:, 2] > 0
+    assert torch.equal(has_stopped, memory.progress[:, -1] > 0.07 / 0.08) and bool(has_stopped.all()) == bool(part)
 
 
 def has_gradient(parameter):
