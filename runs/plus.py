@@ -80,6 +80,7 @@ VARIANTS = {
     "without-turned-maps": Variant({"stage1.turn_rad": 0.0}),
     "without-encoder": Variant(PAPERS_ENCODER),
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
+    "without-dropped-words": Variant({"sizes.word_dropout": 0.0}),
     "with-other-names": Variant({"text.renames_natural": True}),
     "with-random-looks": Variant(RANDOM_LOOKS),
     "without-three-voices": Variant(without_authors=VOICES),

@@ -43,10 +43,29 @@ def test_variants_are_the_papers_recipe_with_one_thing_changed():
     assert FlightChanges(altitude=2.5) in variants["varied-heights"].flights
 
 
-def test_the_results_page_has_the_table_of_the_variants_that_were_run():
+@pytest.mark.parametrize("folder", ["two-epochs", "augmentation"])
+def test_the_results_page_has_the_table_of_the_variants_that_were_run(folder):
     plus = runpy.run_path(str(RUNS / "plus.py"))
-    table = plus["table_of"](RUNS.parent / "docs" / "results" / "plus" / "two-epochs")
+    table = plus["table_of"](RUNS.parent / "docs" / "results" / "plus" / folder)
     assert len(table.splitlines()) > 4 and table in (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_results_page_tells_what_changed_text_and_pictures_give():
+    folder = RUNS.parent / "docs" / "results" / "plus" / "augmentation"
+    plus = runpy.run_path(str(RUNS / "plus.py"))
+    text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    for split, variant, sign, told in (
+        ("natural", "without-mirrored-text", -1, "gives {} points on natural dev ({} to {})"),
+        ("dev", "without-mirrored-text", -1, "nothing on phrases, {} ({} to {})"),
+        ("natural", "with-other-names", 1, "change natural dev by {} points ({} to {})"),
+        ("dev", "with-other-names", 1, "and phrases by {} ({} to {})"),
+        ("dev", "with-random-looks", -1, "cost {} points on phrases ({} to {})"),
+        ("natural", "with-random-looks", 1, "change natural dev by {} ({} to {})"),
+    ):
+        whole, other = (plus["summary_of"](folder, name, split) for name in ("pvn-plus", variant))
+        gain = difference_of({0: other}, {0: whole}).interval
+        low, high = sorted((sign * gain.low, sign * gain.high))
+        assert told.format(*(f"{value + 0.0:.1f}" for value in (sign * gain.value, low, high))) in text
 
 
 def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
