@@ -1,0 +1,57 @@
+"""The two large networks: the same results and gradients in a batch, on a GPU, and compiled, as alone on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pvn.model.lingunet import LingUNet
+from pvn.model.resnet import ResNet
+
+HAS_GPU = torch.cuda.is_available()
+
+
+def results_and_gradients(network, inputs, device, *, is_compiled=False):
+    """The network's results, and the gradients of its weights for random gradients of the results."""
+    network = network.to(device)
+    if device == "cuda":
+        network.to(memory_format=torch.channels_last)
+    if is_compiled:
+        network.compile(dynamic=False)
+    result = network(*(value.to(device) for value in inputs))
+    direction = torch.randn(result.shape, generator=torch.Generator().manual_seed(1)).to(result)
+    torch.autograd.backward(result, direction)
+    return [result.detach().cpu(), *(parameter.grad.cpu() for parameter in network.parameters())]
+
+
+def make(name):
+    """A network with weights that are always the same, and inputs for it."""
+    torch.manual_seed(0)
+    if name == "lingunet":
+        return LingUNet(35, 30), (torch.randn(3, 35, 64, 64), torch.randn(3, 30))
+    network = ResNet(is_quick=name == "quick encoder")
+    for parameter in network.parameters():
+        if parameter.dim() == 1:  # biases begin at zero, which would hide a wrong gradient of the rectifiers
+            torch.nn.init.normal_(parameter, std=0.1)
+    return network, (torch.randint(0, 256, (3, 72, 128, 3), dtype=torch.uint8),)
+
+
+@pytest.mark.parametrize("name", ["encoder", "quick encoder", "lingunet"])
+@pytest.mark.parametrize(
+    ("device", "is_compiled"),
+    [
+        ("cpu", False),
+        pytest.param("cuda", False, marks=pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA GPU")),
+        pytest.param("cuda", True, marks=pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA GPU")),
+    ],
+)
+def test_results_and_gradients_are_those_of_a_single_picture_on_a_cpu(name, device, is_compiled):
+    network, inputs = make(name)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # factors of ten bits, otherwise
+        found = results_and_gradients(network, inputs, device, is_compiled=is_compiled)
+    network, inputs = make(name)
+    expected = torch.cat([network(*(value[None, number] for value in inputs)) for number in range(3)])
+    direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1))
+    torch.autograd.backward(expected, direction)
+    for one, other in zip(found, [expected.detach(), *(p.grad for p in network.parameters())], strict=True):
+        assert (one - other).norm() < 1e-3 * other.norm()
