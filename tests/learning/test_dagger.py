@@ -142,3 +142,65 @@ def test_the_oracles_share_falls_with_each_iteration_and_the_memory_keeps_its_si
         own = [number for number, segment in enumerate(segments) if segment.environment in environments]
         assert len(environments) == 2 and sorted(flights) == own, "all flights of two environments"
     assert flown[0] != flown[1], "drawn anew in each iteration"
+
+
+@pytest.mark.parametrize("last", [0, 2, 3])
+def test_a_run_that_was_killed_resumes_with_its_memory_weights_and_draws(last, segments, tmp_path):
+    """Killed in the iteration after the last one that it finished."""
+    config = DaggerConfig(num_iterations=4, num_environments=2, memory=5, seed=7, save_every=1)
+
+    def train(name, killed_in=None, **options):
+        model, took_part = torch.nn.Linear(3, 1), []
+        torch.nn.init.zeros_(model.weight)
+
+        def begin(generator):
+            return lessons_of([1, 2, 3]), {}
+
+        def fly_flights(flights, oracle_share, generator):
+            drawn = torch.rand((1, 3), generator=generator)
+            return [Lesson(flight, torch.full((2, 2, 5), float(flight)), drawn.expand(2, 3)) for flight in flights]
+
+        def train_one_pass(studied, iteration, generator):
+            if iteration == killed_in:
+                raise KeyboardInterrupt
+            took_part.append((iteration, [lesson.flight for lesson in studied]))
+            with torch.no_grad():
+                model.weight += torch.rand(3, generator=generator) + torch.cat([one.wanted for one in studied]).mean(0)
+            return {"loss": float(torch.rand(()))}  # as dropout would, it draws from torch's own generator
+
+        seen = []
+        run_dagger(
+            model, segments, config, tmp_path / name, name="DAggerFM", begin=begin, fly_flights=fly_flights,
+            train_one_pass=train_one_pass, watch=lambda *told: seen.append(told), **options,
+        )  # fmt: skip
+        return model.weight.detach(), took_part, seen
+
+    weight, took_part, seen = train("whole")
+    assert [(step, num_steps) for step, num_steps, _ in seen] == [(step, 5) for step in (1, 2, 3, 4)]
+    assert all(metrics["flights"] == 5 for _, _, metrics in seen), "as many as the memory holds"
+    with pytest.raises(KeyboardInterrupt):
+        train("killed", killed_in=last + 1)
+    found = train("killed", is_resumed=True)
+    assert torch.equal(found[0], weight)
+    assert found[1] == took_part[last:] and found[2] == seen[last:]
+    again = train("killed")
+    assert again[1] == took_part, "a run that is not resumed begins anew"
+
+
+@pytest.mark.parametrize(("loss", "weight"), [(math.nan, 0.0), (math.inf, 0.0), (1.0, math.nan)])
+def test_a_run_whose_loss_or_weights_are_not_finite_ends_and_says_what_to_do(loss, weight, segments, tmp_path):
+    model = torch.nn.Linear(3, 1)
+
+    def train_one_pass(studied, iteration, generator):
+        torch.nn.init.constant_(model.weight, weight)
+        return {"loss": loss}
+
+    path = tmp_path / "dagger.safetensors"
+    with pytest.raises(FloatingPointError) as error:
+        run_dagger(
+            model, segments, DaggerConfig(num_iterations=3, num_environments=1), path, name="DAggerFM",
+            begin=lambda generator: (lessons_of([2]), {}), fly_flights=lambda *given: lessons_of([2]),
+            train_one_pass=train_one_pass,
+        )  # fmt: skip
+    for part in (f"DAggerFM, iteration 1: the loss is {loss}", str(path), "--dagger.learning-rate"):
+        assert part in str(error.value)
