@@ -82,12 +82,14 @@ def test_a_flight_that_passes_the_goal_succeeds_only_for_the_oracle():
 def test_success_by_radius_climbs_where_the_stop_distance_lies():
     found = measured((0, 0), (6.5, 0))  # 3.5 m short
     assert found.success_by_radius()[0].tolist() == [False] * 3 + [True] * 7
+    assert found.success_by_radius((3.5, 3.6))[0].tolist() == [False, True], "on the edge is not inside"
 
 
 def test_spl_is_demonstrated_length_over_flown_length_and_no_bonus_for_short_cuts():
     assert measured((0, 0), (0, 5), (10, 5), (10, 0)).spl[0] == is_near(10 / 20)
     corner = path((0, 0), (0, 5), (10, 5), (10, 0))
     assert measured((0, 0), (10, 0), demonstrated=corner).spl[0] == is_near(1.0)
+    assert measured((0, 0), (0.8, 0), demonstrated=path((0, 0), (0.2, 0))).spl[0] == is_near(0.2 / 0.8)
 
 
 def test_a_path_five_metres_beside_the_demonstrated_one():
@@ -149,8 +151,9 @@ def test_flights_that_cannot_be_measured_are_refused():
     demonstration = demonstrated_path(AHEAD)
     with pytest.raises(ValueError, match="got 1 paths, 2 stops and 1 demonstrations"):
         measure_flights([AHEAD], [True, True], [demonstration])
-    with pytest.raises(ValueError, match="path of flight 0: got shape"):
-        measure_flights([AHEAD * np.nan], [True], [demonstration])
+    for wrong in (AHEAD * np.nan, np.zeros((0, 2)), np.zeros((4, 3)), np.zeros(2), np.zeros((4, 2, 2))):
+        with pytest.raises(ValueError, match="path of flight 0: got shape"):
+            measure_flights([wrong], [True], [demonstration])
 
 
 @pytest.mark.parametrize("metric", [normalised_dtw, coverage_weighted_length, earth_movers_distance])
@@ -233,6 +236,9 @@ def test_a_flight_collides_with_what_is_taller_than_it_flies():
     assert count_collisions(through, obstacles(Layout((landmark("Beacon"),)))) == 1  # a lighthouse, 9.9 m
     assert count_collisions(through, obstacles(Layout((landmark("Well"),)))) == 0  # a well, 1 m
     assert count_collisions(through, obstacles(Layout((landmark("Well"),)), altitude=0.5)) == 1
+    above_a_well = demonstrated_path(through, (landmark("Well"),))
+    for altitude, hits in ((5.0, 0), (0.5, 1)):
+        assert measure_flights([through], [True], [above_a_well], altitude=altitude).num_collisions.tolist() == [hits]
     # A golden cone of 4.7 m stays below the drone, one a tenth larger does not.
     assert count_collisions(through, obstacles(Layout((landmark("GoldCone"),)))) == 0
     assert count_collisions(through, obstacles(Layout((landmark("GoldCone", scale=1.1),)))) == 1

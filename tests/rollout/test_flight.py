@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.rollout.flight import fly, join_logs, simulator_for
+from pvn.rollout.flight import FlightLog, fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import Observation, SimulatorConfig
@@ -58,6 +58,14 @@ def test_stop_stays_and_average_flies_straight_on():
     yaw = log.pose_world[:, 0, 5]
     assert torch.allclose(torch.atan2(ahead[:, 1], ahead[:, 0]).cos(), yaw.cos(), atol=1e-3)
     assert log.distance_flown().mean() == pytest.approx(2.0 * 0.5 * 9, rel=0.1)
+
+
+def test_distance_is_along_the_ground_and_by_every_turn_of_the_way():
+    places = [(0.0, 0.0, 5.0), (3.0, 4.0, 2.0), (3.0, 4.0, 9.0), (3.0, 0.0, 5.0)]
+    pose = torch.tensor([[*place, 0.1, 0.2, yaw] for place, yaw in zip(places, (0.0, 3.0, -3.0, 1.0), strict=True)])
+    log = FlightLog(pose[None], torch.zeros(1, 4, 3), torch.zeros(1, 3, 3), torch.tensor([3]), torch.tensor([True]))
+    assert log.distance_flown().tolist() == [9.0]
+    assert log.goal_distance([(3.0, 2.0)]).tolist() == [2.0]
 
 
 def test_flying_twice_gives_the_same_log(oracle_log):

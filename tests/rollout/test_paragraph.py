@@ -52,6 +52,17 @@ def test_a_policy_that_keeps_nothing_begins_anew(tasks):
     assert kept is None and torch.equal(log.pose_world, fly(simulator, tasks, policy).pose_world)
 
 
+@pytest.mark.parametrize("policy", [Counting(), Average(num_steps=9)], ids=["keeping", "keeping nothing"])
+def test_its_flights_end_at_the_horizon_and_are_watched_as_others_are(policy, tasks):
+    simulator, seen = simulator_for(tasks, config=BLIND), []
+    for way in (fly, fly_on):
+        way(simulator, tasks, policy, horizon=3, watch=lambda *told: seen.append(told))
+    assert [step for step, *_ in seen] == [0, 1, 2] * 2
+    for (_, before, action, memory), (_, observation, same_action, same_memory) in zip(seen[:3], seen[3:], strict=True):
+        assert torch.equal(observation.pose_world, before.pose_world) and torch.equal(same_action, action)
+        assert repr(same_memory) == repr(memory)
+
+
 def test_the_next_flight_starts_where_the_last_one_ended(tasks):
     log = fly(simulator_for(tasks, config=BLIND), tasks, Average(num_steps=3))
     for (x, y, yaw), pose in zip(next_starts(log), log.pose_world[:, -1].tolist(), strict=True):
