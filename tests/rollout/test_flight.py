@@ -60,6 +60,15 @@ def test_stop_stays_and_average_flies_straight_on():
     assert log.distance_flown().mean() == pytest.approx(2.0 * 0.5 * 9, rel=0.1)
 
 
+def test_one_step_is_the_shortest_flight():
+    simulator = simulator_for(TASKS, config=BLIND)
+    log = fly(simulator, TASKS, Average(num_steps=10), horizon=1)
+    assert simulator.config == BLIND
+    assert torch.equal(log.num_steps, torch.ones(len(TASKS), dtype=torch.int64)) and not log.has_stopped.any()
+    with pytest.raises(ValueError, match="horizon: got 0"):
+        fly(simulator, TASKS, Average(num_steps=10), horizon=0)
+
+
 def test_distance_is_along_the_ground_and_by_every_turn_of_the_way():
     places = [(0.0, 0.0, 5.0), (3.0, 4.0, 2.0), (3.0, 4.0, 9.0), (3.0, 0.0, 5.0)]
     pose = torch.tensor([[*place, 0.1, 0.2, yaw] for place, yaw in zip(places, (0.0, 3.0, -3.0, 1.0), strict=True)])
