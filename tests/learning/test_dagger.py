@@ -65,6 +65,31 @@ def test_what_is_collected_is_labelled_by_the_oracle(segments):
         assert (lesson.wanted[:-1, 2] == 0).all() and (lesson.wanted[:-1, 0] >= 0.3 - 1e-6).all()
 
 
+def test_the_learner_is_made_for_what_is_flown_remembers_what_it_keeps_and_ends_at_the_horizon(segments):
+    made_for = []
+
+    class Remembering(Average):
+        """Remembers how many steps it has flown."""
+
+        def begin(self, tasks, device):
+            return 0
+
+        def act(self, observation, memory):
+            return torch.tensor([[1.0, 0.0, 0.0]]).expand(len(observation.pose_world), 3), memory + 1
+
+    def make_learner(demonstrations):
+        made_for.extend(demonstrations)
+        return Remembering()
+
+    lessons = collect(
+        segments, [4, 2], make_learner, lambda observation, steps: torch.full((2, 1), float(steps)), oracle_share=0.0,
+        horizon=5, simulator=BLIND, device="cpu", generator=torch.Generator(),
+    )  # fmt: skip
+    assert made_for == [segments[flight].demonstration for flight in (4, 2)]
+    assert [lesson.flight for lesson in lessons] == [4, 2]
+    assert all(lesson.seen.flatten().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0] for lesson in lessons)
+
+
 def test_where_the_oracle_flies_every_step_its_flights_are_the_demonstrations(segments, fresh_agent, imitated_fully):
     agent, simulator = fresh_agent("chaplot"), imitated_fully.simulator.config
     flown = collect(
