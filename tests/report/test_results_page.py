@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.paper import TABLE
 from pvn.evaluation.summary import Summary
 from pvn.report.illustrations import Illustration
@@ -104,5 +105,14 @@ def test_the_published_results_say_what_their_files_say(tmp_path):
             ("stopped within two steps %", [g.early_stops for g in groups]),
         ):
             assert f"| {name}, {what} | {' | '.join(map(str, rates))} |" in published
+    for better, worse, told in (
+        ("pvn-ideal-act", "pvn-no-dagger", "it is {} points ({} to {}) ahead of the row `pvn-no-dagger`"),
+        ("pvn-height-0.7", "pvn-no-aux", "it is {} points ({} to {}) ahead of no aux"),
+        ("pvn-height-0.7", "pvn-no-goal", "and {} ({} to {}) ahead of no goal"),
+        ("pvn", "pvn-no-dagger", "{} points fewer than PVN ({} to {})"),
+        ("pvn_true-distributions", "pvn-no-goal_true-distributions", "{} points fewer ({} to {}, paired)"),
+    ):
+        gain = difference_of({0: read(f"{better}_dev")}, {0: read(f"{worse}_dev")}).interval
+        assert told.format(*(f"{value:.1f}" for value in (gain.value, gain.low, gain.high))) in "\n".join(published)
     for beginning in ("Pairs of systems", "Development split."):
         assert next(line for line in computed.splitlines() if line.startswith(beginning)) in published
