@@ -42,6 +42,14 @@ def instance_norm(value: Tensor) -> Tensor:
     return ((value - mean) * torch.rsqrt(variance + 1e-5)).to(value.dtype)
 
 
+def average_pool(value: Tensor, stride: int) -> Tensor:
+    """The mean of 3x3 values around every stride-th one; beyond the border they are zero."""
+    if value.is_cuda and not torch.compiler.is_compiling():
+        # Some releases of torch give wrong gradients for padding here: github.com/pytorch/pytorch/issues/188344.
+        return functional.avg_pool2d(functional.pad(value, (1, 1, 1, 1)), 3, stride)
+    return functional.avg_pool2d(value, 3, stride, 1)
+
+
 class Block(nn.Module):
     """Two convolutions, each after a norm and before a leaky rectifier, beside a shortcut."""
 
@@ -57,7 +65,7 @@ class Block(nn.Module):
         change = functional.leaky_relu(self.first(instance_norm(value)))
         change = functional.leaky_relu(self.second(instance_norm(change)))
         if self.stride is not None:
-            value = functional.avg_pool2d(value, 3, self.stride, 1)
+            value = average_pool(value, self.stride)
         return value + change
 
 
