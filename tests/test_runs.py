@@ -57,6 +57,8 @@ def test_the_results_page_tells_what_changed_text_and_pictures_give():
     for split, variant, sign, told in (
         ("natural", "without-mirrored-text", -1, "gives {} points on natural dev ({} to {})"),
         ("dev", "without-mirrored-text", -1, "nothing on phrases, {} ({} to {})"),
+        ("natural", "without-dropped-words", -1, "change natural dev by {} points ({} to {})"),
+        ("dev", "without-dropped-words", 1, "cost {} on phrases ({} to {})"),
         ("natural", "with-other-names", 1, "change natural dev by {} points ({} to {})"),
         ("dev", "with-other-names", 1, "and phrases by {} ({} to {})"),
         ("dev", "with-random-looks", -1, "cost {} points on phrases ({} to {})"),
@@ -82,6 +84,11 @@ def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
             "commands one step late",
             read("variants/paper_delay1_dev"),
             read("variants/paper_delay1_ideal-act_dev"),
+        ),
+        (
+            "a weaker stage 1, of 8 epochs",
+            read("variants/short-stage-1_dev"),
+            read("variants/short-stage-1_ideal-act_dev"),
         ),
     ):
         gain = difference_of({0: ideal_act}, {0: trained}).interval

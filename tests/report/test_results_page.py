@@ -87,11 +87,25 @@ def test_the_published_results_say_what_their_files_say(tmp_path):
     def read(stem):
         return Summary.from_json(json.loads((folder / f"{stem}.json").read_text(encoding="utf-8")))
 
-    summaries = [read(f"{name}_{split}") for name, split in TABLE if (folder / f"{name}_{split}.json").exists()]
+    def has(stem):
+        return (folder / f"{stem}.json").exists()
+
+    def runs(name):
+        stems = {0: f"{name}_dev", 1: f"seed1/{name}_dev"}
+        return {seed: read(stem) for seed, stem in stems.items() if has(stem)}
+
+    summaries = [read(f"{name}_{split}") for name, split in TABLE if has(f"{name}_{split}")]
     true = {name: f"{name}{TRUE_DISTRIBUTIONS}_dev" for name in SYSTEMS}
-    by_true_distributions = {name: read(stem) for name, stem in true.items() if (folder / f"{stem}.json").exists()}
+    by_true_distributions = {name: read(stem) for name, stem in true.items() if has(stem)}
     assert len(summaries) >= 20 and {"pvn", "pvn-no-goal"} <= set(by_true_distributions)
-    write_report(tmp_path / "report.md", summaries, PROVENANCE, by_true_distributions=by_true_distributions)
+    further_seeds = {
+        seed: [read(f"seed{seed}/{name}_{split}") for name, split in TABLE if has(f"seed{seed}/{name}_{split}")]
+        for seed in (1,)
+    }
+    write_report(
+        tmp_path / "report.md", summaries, PROVENANCE,
+        further_seeds=further_seeds, by_true_distributions=by_true_distributions,
+    )  # fmt: skip
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     computed, _, _ = report.partition("## How these results were obtained")
     published = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
@@ -109,10 +123,34 @@ def test_the_published_results_say_what_their_files_say(tmp_path):
         ("pvn-ideal-act", "pvn-no-dagger", "it is {} points ({} to {}) ahead of the row `pvn-no-dagger`"),
         ("pvn-height-0.7", "pvn-no-aux", "it is {} points ({} to {}) ahead of no aux"),
         ("pvn-height-0.7", "pvn-no-goal", "and {} ({} to {}) ahead of no goal"),
+        ("pvn", "pvn-height-0.7", "it costs {} points ({} to {})"),
         ("pvn", "pvn-no-dagger", "{} points fewer than PVN ({} to {})"),
         ("pvn_true-distributions", "pvn-no-goal_true-distributions", "{} points fewer ({} to {}, paired)"),
     ):
-        gain = difference_of({0: read(f"{better}_dev")}, {0: read(f"{worse}_dev")}).interval
+        gain = difference_of(runs(better), runs(worse)).interval
         assert told.format(*(f"{value:.1f}" for value in (gain.value, gain.low, gain.high))) in "\n".join(published)
     for beginning in ("Pairs of systems", "Development split."):
         assert next(line for line in computed.splitlines() if line.startswith(beginning)) in published
+
+
+def test_the_published_results_say_how_flights_that_begin_with_a_turn_end():
+    def group(stem, bearing):
+        content = json.loads((ROOT / "docs" / "results" / f"{stem}_dev.json").read_text(encoding="utf-8"))
+        return Summary.from_json(content).by_bearing[bearing]
+
+    def told(rate):
+        return f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})"
+
+    published = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    quick, slow, quick_1, slow_1 = (
+        f"{group(stem, 'behind').sr.value:.1f}%"
+        for stem in ("pvn-double-yaw-rate", "pvn", "seed1/pvn-double-yaw-rate", "seed1/pvn")
+    )
+    side, behind = (told(group("seed1/pvn-no-goal", bearing).early_stops) for bearing in ("side", "behind"))
+    no_goal, no_aux = (told(group(f"seed1/{name}", "ahead").sr) for name in ("pvn-no-goal", "pvn-no-aux"))
+    for sentence in (
+        f"it reaches {quick} where PVN reaches {slow}, and {quick_1} instead of {slow_1} with seed 1",
+        f"stops within two steps in {side} of the flights whose path leads to the side and in {behind} of those",
+        f"where it leads ahead, no goal reaches {no_goal} and no aux {no_aux}",
+    ):
+        assert sentence in published
