@@ -253,7 +253,6 @@ _ROWS = (
             "sizes.word_size": 64,
             "sizes.num_slots": 6,
             "sizes.embedding_size": 192,
-            "sizes.word_dropout": 0.1,
             "sizes.grounding_channels": 8,
             "sizes.attention_channels": 32,
             "sizes.num_parts": 6,

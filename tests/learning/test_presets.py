@@ -24,7 +24,7 @@ from pvn.systems import SYSTEMS, TRAINED
 
 NO_WORDS = {"stage1.losses.grounded_weight": 0.0, "stage1.losses.mentioned_weight": 0.0, "stage1.word_steps": 0}
 PLUS = {
-    "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192, "sizes.word_dropout": 0.1,
+    "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192,
     "sizes.grounding_channels": 8, "sizes.attention_channels": 32, "sizes.num_parts": 6, "sizes.knows_unseen": True,
     "sizes.knows_bearing": True,
     "sizes.has_quick_encoder": True, "stage2.oracle.turns_on_the_spot": 3.14, "stage2.oracle.lookahead": 5.0,
