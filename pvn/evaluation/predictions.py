@@ -1,4 +1,4 @@
-"""PVN's predictions at the start and at the end of its flights, and their quality: bounds and calibration."""
+"""PVN's predictions at the start and at the end of its flights, and their quality: goals, bounds and calibration."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
 from pvn.evaluation.flights import FLIGHTS_PER_BATCH, Flights, flights_of, joined
+from pvn.evaluation.intervals import Estimate, bootstrap_mean
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, to_map
@@ -22,6 +23,7 @@ from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.rollout.flight import fly, one_thread, simulator_for
 from pvn.simulator.interface import STOP, Observation
+from pvn.world.task import SUCCESS_M
 
 FIRST_AND_LAST = ("first", "last")
 """The predictions of a flight that are kept and evaluated."""
@@ -103,15 +105,22 @@ class PredictionQuality:
     """Of the goal distributions, by prediction."""
     spread_calibration: Mapping[str, Calibration]
     """The same for goals spread as in training."""
+    goal_distance: Mapping[str, np.ndarray]
+    """Metres (N,) between goals and the most likely cells of their distributions, by prediction."""
+
+    def _goals_found(self, when: str, environments: Sequence[int]) -> Estimate:
+        """Percent of the most likely cells that are within 5 m of the goal, with an interval over environments (N,)."""
+        return bootstrap_mean(self.goal_distance[when] < SUCCESS_M, environments) * 100
 
     def to_json(self, environments: Sequence[int]) -> dict[str, Any]:
-        """By prediction: bounds for both distributions, and calibration; intervals over the environments (N,)."""
+        """By prediction: goals found, bounds for both distributions, calibration; intervals over environments (N,)."""
         return {
             "flights": len(environments),
             "sigma_cells": SIGMA_CELLS,
             "floor": FLOOR,
             **{
                 when: {
+                    "goals_found_percent": self._goals_found(when, environments).to_json(),
                     "bound": {name: self.bounds[when, name].to_json(environments) for name in DISTRIBUTIONS},
                     "calibration": self.calibration[when].to_json(),
                     "spread_calibration": self.spread_calibration[when].to_json(),
@@ -161,8 +170,13 @@ def evaluate_predictions(predictions: Predictions, segments: Sequence[Segment], 
             for when in FIRST_AND_LAST
         }
 
+    def distance(log_probability: Tensor, goals_map: Tensor) -> np.ndarray:
+        likeliest = grid.places()[log_probability[:, GOAL].flatten(1).argmax(1)]
+        return (likeliest - goals_map).norm(dim=-1).numpy()
+
     return PredictionQuality(
         bounds={key: joined_bounds(found) for key, found in parts.items()},
         calibration=calibrated(torch.cat(goals)),
         spread_calibration=calibrated(torch.cat(spread)),
+        goal_distance={when: distance(getattr(predictions, when), torch.cat(goals)) for when in FIRST_AND_LAST},
     )

@@ -1,4 +1,4 @@
-"""How good PVN's predictions are, as a table and a picture: calibration, and the bound of the paper's theorem 5.1."""
+"""How good PVN's predictions are, in tables and a picture: goals, calibration, the bound of the paper's theorem 5.1."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from rich.console import Console
 
 from pvn.evaluation.calibration import SHARES
+from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST, PredictionQuality
 from pvn.report.results_table import titled_table
 from pvn.viz import palette
@@ -32,7 +33,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def print_bound(report: Mapping[str, Any]) -> None:
-    """Medians of the theorem's two sides, the share of flights it holds for, and the calibration of the goals."""
+    """Medians of the theorem's two sides, the share of flights it holds for, and how good the goals are."""
     console = Console()
     console.print(
         f"{report['system']}, {report['flights']:,} flights of split {report['split']}: theorem 5.1, values by step; "
@@ -46,13 +47,15 @@ def print_bound(report: Mapping[str, Any]) -> None:
             table.add_row(when, *_cells(report[when]["bound"][name]))
         console.print(table)
     table = titled_table(
-        "goal distribution: calibration; spread: for goals spread as in training",
-        *("", "error", "overconfidence", "error, spread", "overconfidence, spread"),
+        "goal distribution: share whose most likely cell is within 5 m of the goal; calibration; spread: for goals "
+        "spread as in training",
+        *("", "within 5 m, %", "error", "over-\nconfidence", "error,\nspread", "overconfidence,\nspread"),
     )
     for when in FIRST_AND_LAST:
         parts = (report[when]["calibration"], report[when]["spread_calibration"])
         figures = (part[key] for part in parts for key in ("error", "overconfidence"))
-        table.add_row(when, *(f"{value:.3f}" for value in figures))
+        found = Estimate(**report[when]["goals_found_percent"])
+        table.add_row(when, str(found), *(f"{value:.3f}" for value in figures))
     console.print(table)
 
 

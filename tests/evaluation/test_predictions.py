@@ -67,6 +67,7 @@ def test_predictions_are_evaluated_written_and_drawn(flown, tmp_path, capsys):
         for name in ("trajectory", "goal"):
             assert report[when]["bound"][name]["holds_percent"]["value"] == 100
         assert len(report[when]["calibration"]["coverage"]) == len(SHARES)
+        assert 0 <= report[when]["goals_found_percent"]["value"] <= 100
     print_bound({"system": "pvn", "split": "dev", **report})
     assert "calibration" in capsys.readouterr().out
     draw_prediction_quality(tmp_path / "curve.png", quality, "pvn, dev")
@@ -84,3 +85,18 @@ def test_a_perfect_prediction_has_no_epsilon_and_covers_every_goal(flown):
     quality = evaluate_predictions(Predictions(predictions.flights, perfect, perfect), segments, GRID)
     assert max(found.epsilon.max() for found in quality.bounds.values()) < 0.1  # what the floor costs
     assert quality.calibration["first"].overconfidence < 0  # wider than necessary: goals are spread in training
+    assert max(quality.goal_distance["last"]) < 0.8 * GRID.cell  # the goal's own cell, whose corner is 0.71 cells away
+
+
+@pytest.mark.long
+def test_a_goal_is_found_within_five_metres_of_the_likeliest_cell(flown):
+    segments, predictions = flown
+    environments = [segment.environment for segment in segments]
+    paths = [segment.demonstration.path for segment in segments]
+    path, _ = paths_in_map(paths, torch.tensor([segment.task.start for segment in segments]))
+    for metres, percent in ((4.0, 100.0), (7.0, 0.0)):
+        row, column = GRID.cells(path[:, -1] + torch.tensor([metres, 0.0])).round().long().unbind(1)
+        predicted = torch.full_like(predictions.first, -9.0)
+        predicted[torch.arange(len(segments)), 1, row, column] = 0.0
+        quality = evaluate_predictions(Predictions(predictions.flights, predicted, predictions.last), segments, GRID)
+        assert quality.to_json(environments)["first"]["goals_found_percent"]["value"] == percent
