@@ -259,6 +259,8 @@ _ROWS = (
             "sizes.knows_unseen": True,
             "sizes.knows_bearing": True,
             "sizes.has_quick_encoder": True,
+            "stage1.oracle.max_left": 6.0,
+            "stage2.oracle.max_left": 6.0,
             "stage2.oracle.turns_on_the_spot": 3.14,
             "stage2.oracle.lookahead": 5.0,
             "execution.min_speed": 0.15,

@@ -308,14 +308,14 @@ class CorpusNarrate:
     """Which field: the same number is the same field, with the same flights."""
     count: int = 3
     """How many tellings of each flight."""
-    tour: bool = False
-    """A LANI-like tour instead of the generator's flights."""
+    flights: Literal["generator", "tours", "returns"] = "generator"
+    """What is flown: the generator's manoeuvres, a LANI-like tour, or ways there and back."""
 
     def run(self) -> None:
         """Print each flight's tellings, and whether all that they claim is true of it."""
         import numpy as np
 
-        from pvn.corpus.narrator.checks import is_true
+        from pvn.corpus.narrator.checks import are_true
         from pvn.corpus.narrator.making import sample_flights
         from pvn.corpus.narrator.telling import narrate
         from pvn.corpus.narrator.wordings import narrator_lexicon
@@ -323,14 +323,14 @@ class CorpusNarrate:
         if self.field < 0 or self.count < 1:
             raise ValueError(f"field and count: got {self.field} and {self.count}, expected at least 0 and 1")
         generator = np.random.default_rng(self.field)
-        is_right = []
-        for place, flight in enumerate(sample_flights(self.field, self.tour)):
+        is_right: list[bool] = []
+        for place, flight in enumerate(sample_flights(self.field, self.flights)):
             flown = flight.task.layout, flight.task.start, flight.path
             print(f"{place}: {flight.task.instruction}")
             for _ in range(self.count):
                 told = narrate(*flown, narrator_lexicon(), generator)
                 print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
-                is_right += [is_true(clause.event, *flown) for clause in (told.clauses if told else ())]
+                is_right += are_true((clause.event for clause in (told.clauses if told else ())), *flown)
         print(f"{sum(is_right)} of {len(is_right)} clauses are true of their flights")
 
 

@@ -19,7 +19,7 @@ from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import OVERHEAD_MARGIN
 from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.rollout.oracle import Oracle
+from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS, landmark_tables
 from pvn.world.task import HORIZON, Demonstration
@@ -97,6 +97,7 @@ def demonstrate(
     frame_every: int = 1,
     device: str | torch.device = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
+    oracle: OracleConfig = OracleConfig(),
     overhead_px: int | None = None,
 ) -> Demonstrations:
     """Fly the oracle over all demonstrations in one batch and keep its pose every `frame_every` steps.
@@ -106,7 +107,7 @@ def demonstrate(
     frame_every = frame_every if overhead_px is None else HORIZON
     tasks = [demonstration.task for demonstration in demonstrations]
     blind = simulator_for(tasks, device=device, config=replace(config, quality="none"))
-    log = fly(blind, tasks, Oracle(demonstrations, simulator=config))
+    log = fly(blind, tasks, Oracle(demonstrations, oracle, config))
     simulator = blind.renderer(config)
     to = simulator.device
     pose = _end_to_end(log, log.pose_world[:, :-1], frame_every)

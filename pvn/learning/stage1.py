@@ -34,6 +34,7 @@ from pvn.learning.optimisation import (
 from pvn.learning.random_looks import FlightLooks, RandomLooks, draw_looks
 from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
 from pvn.model.visitation import VisitationModel
+from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import SimulatorConfig
 
 CHECKPOINT = "stage1_training.safetensors"
@@ -65,6 +66,8 @@ class Stage1Config(OptimisationConfig):
     0: from the drone."""
     looks: RandomLooks = RandomLooks()
     """How far the look of pictures may differ from the simulator's."""
+    oracle: OracleConfig = OracleConfig()
+    """The oracle from whose flights the pictures are taken."""
     losses: LossConfig = LossConfig()
 
     def __post_init__(self) -> None:

@@ -153,7 +153,7 @@ def _train_stage1(
         return demonstrate(
             [segment.demonstration for segment in segments], vocabulary, alignment,
             plan_every=config.predict_every, frame_every=frame_every, device=device,
-            config=SimulatorConfig(camera=recipe.camera), overhead_px=recipe.overhead_px,
+            config=SimulatorConfig(camera=recipe.camera), oracle=config.oracle, overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
     train_set = fly_oracle(training_segments(corpus["train"], recipe.text), config.frame_every)

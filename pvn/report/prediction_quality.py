@@ -49,7 +49,7 @@ def print_bound(report: Mapping[str, Any]) -> None:
     table = titled_table(
         "goal distribution: share whose most likely cell is within 5 m of the goal; calibration; spread: for goals "
         "spread as in training",
-        *("", "within 5 m, %", "error", "over-\nconfidence", "error,\nspread", "overconfidence,\nspread"),
+        *("", "within 5 m, %", "error", "over-\nconfidence", "error,\nspread", "over-\nconfidence,\nspread"),
     )
     for when in FIRST_AND_LAST:
         parts = (report[when]["calibration"], report[when]["spread_calibration"])

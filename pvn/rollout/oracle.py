@@ -38,6 +38,9 @@ class OracleConfig:
     turns_on_the_spot: float | None = None
     """Angle between heading and carrot, radians, from which the oracle turns without flying, and below which it flies
     the slower the larger the angle; None: it always flies (authors)."""
+    max_left: float | None = None
+    """The oracle stops at the goal only if no more than this of the path is left, so that it flies the whole of a path
+    that leads past its own goal; None: it stops wherever the goal is near (authors)."""
     max_deviation: float = 20.0
     """The oracle gives up and stops if both path and carrot are further away than this."""
 
@@ -145,7 +148,10 @@ class Oracle:
         if config.turns_on_the_spot is not None:
             speed = speed * (1 - error.abs() / config.turns_on_the_spot).clamp(min=0.0)
         yaw_rate = error.clamp(-1.0, 1.0) * self.max_yaw_rate
-        stop = (to_goal < config.stop) | is_past | is_lost
+        is_there = to_goal < config.stop
+        if config.max_left is not None:
+            is_there &= _pick(memory.arc, memory.last) - _pick(memory.arc, index) <= config.max_left
+        stop = is_there | is_past | is_lost
         action = torch.stack([speed, yaw_rate, stop.to(speed)], -1)
         action[:, :2] *= ~stop[:, None]
         return action, replace(memory, index=index, step=memory.step + 1, is_lost=is_lost)

@@ -199,4 +199,4 @@ def test_narrate_tells_each_flight_of_a_field(printed):
     assert text == printed("pvn corpus narrate --field 3 --count 2")
     true, told = re.search(r"^(\d+) of (\d+) clauses are true", text, re.MULTILINE).groups()
     assert true == told
-    assert "go to the" in printed("pvn corpus narrate --field 3 --count 1 --tour")
+    assert "go to the" in printed("pvn corpus narrate --field 3 --count 1 --flights tours")

@@ -26,8 +26,8 @@ NO_WORDS = {"stage1.losses.grounded_weight": 0.0, "stage1.losses.mentioned_weigh
 PLUS = {
     "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192,
     "sizes.grounding_channels": 8, "sizes.attention_channels": 32, "sizes.num_parts": 6, "sizes.knows_unseen": True,
-    "sizes.knows_bearing": True,
-    "sizes.has_quick_encoder": True, "stage2.oracle.turns_on_the_spot": 3.14, "stage2.oracle.lookahead": 5.0,
+    "sizes.knows_bearing": True, "sizes.has_quick_encoder": True, "stage1.oracle.max_left": 6.0,
+    "stage2.oracle.max_left": 6.0, "stage2.oracle.turns_on_the_spot": 3.14, "stage2.oracle.lookahead": 5.0,
     "execution.min_speed": 0.15, "execution.look_threshold": 0.5, "plan_every": 3,
 }  # fmt: skip
 DIFFERENCES = {

@@ -205,6 +205,15 @@ def test_the_oracle_moves_on_while_points_get_closer_and_jumps_a_detour():
     assert advice((14.4, 10.0), 0.0, loop, index=2)[3] > 3
 
 
+def test_a_path_that_leads_back_to_its_start_is_flown_if_the_oracle_may_not_stop_before_the_end():
+    there_and_back = [*((x, 10.0) for x in range(10, 32, 2)), *((x, 11.2) for x in range(30, 8, -2))]
+    task = Task(sample_layout(0), (10.0, 10.0, 0.0), "go")
+    demonstration = Demonstration(task, np.array(there_and_back))
+    at_once, whole = (flown(Oracle([demonstration], OracleConfig(max_left=left)), [task]) for left in (None, 6.0))
+    assert at_once.num_steps[0] == 1, "the goal is 1.2 m from the start"
+    assert whole.distance_flown()[0] > 30 and whole.goal_distance([demonstration.goal])[0] < 2
+
+
 def test_a_lost_oracle_gives_up():
     path = np.array([[45.0, 45.0], [46.0, 45.0], [47.0, 45.0]])
     task = Task(sample_layout(0), (5.0, 5.0, 0.0), "go")

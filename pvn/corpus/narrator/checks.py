@@ -7,6 +7,7 @@ than the narrator does, whose points and directions are not the same ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -73,8 +74,8 @@ def _is_leave(flight: _Flight, event: Event) -> bool:
 def _is_bend(flight: _Flight, event: Event) -> bool:
     before, after = event.at - event.metres / 2, event.at + event.metres / 2
     turned = math.degrees(wrap_radians(flight.direction(after) - flight.direction(before)))
-    if event.amount == "back":
-        return abs(turned) > 135
+    if event.amount in ("back", "about"):
+        return abs(turned) > 100  # the other way, more or less; a curve may well be longer than half a circle
     return event.side * turned > (50 if event.amount == "sharp" else 30)
 
 
@@ -219,13 +220,18 @@ def _is_end(flight: _Flight, event: Event) -> bool:
         case "end forward":
             chord = flight.points[-1] - flight.points[0]
             return abs(math.hypot(*chord) - event.metres) <= 0.6
+        case "end start":
+            return math.hypot(*(flight.points[-1] - flight.points[0])) <= 2.6 and flight.length >= 11.5
         case "with water":
             return bool(flight.is_wet(flight.points[-5:]).all())
         case _:
             return _is_at_mark(flight, event)
 
 
-def is_true(event: Event, layout: Layout, start: tuple[float, float, float], path: Points) -> bool:
-    """Whether an event that a text tells is what happens on a flight along a path (P, 2) from a pose x, y, yaw."""
+def are_true(
+    events: Iterable[Event], layout: Layout, start: tuple[float, float, float], path: Points
+) -> Iterator[bool]:
+    """For each event that a text tells, whether it happens on a flight along a path (P, 2) from a pose x, y, yaw."""
     flight = _Flight(layout, start, path)
-    return bool(_WAY_CHECKS.get(event.kind, _is_end)(flight, event))
+    for event in events:
+        yield bool(_WAY_CHECKS.get(event.kind, _is_end)(flight, event))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from pvn.corpus.narrator.track import Track
 
 _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
-    "end between": 1.6, "end fence": 8.0, "end forward": 0.7,
+    "end between": 1.6, "end fence": 8.0, "end forward": 0.7, "end start": 12.0,
 }  # fmt: skip
 _WAY_WEIGHTS = {
     "round": 8.0,
@@ -29,8 +29,12 @@ _WAY_WEIGHTS = {
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
 _NUM_OPTIONAL = {"short": (0, 1), "middling": (1, 3), "long": (3, 4)}
 """By length: fewest and most events told that the end does not need."""
+MOST_CLAUSES = 5
+"""In one text: nobody keeps more in mind."""
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.6, 0.4, 0.0), "long": (0.25, 0.5, 0.25)}
 """By length: shares of texts with no, one and two things told that are around the end."""
+_TOLD_TURN_SHARE = {"short": 0.25, "middling": 0.6, "long": 0.9}
+"""By length: share of texts about coming back that say how it is turned."""
 _WATER_SHARE = {"short": 0.6, "middling": 0.85, "long": 0.95}
 """By length: share of texts that tell water which is crossed."""
 
@@ -46,6 +50,8 @@ class Told:
     """What else is around where the flight ends."""
     length: str
     """short, middling or long."""
+    is_again: bool
+    """Whether the flight turns back to what it has passed, and ends there."""
 
 
 def _draw(events: list[Event], weight: Callable[[Event], float], generator: np.random.Generator) -> Event:
@@ -76,12 +82,42 @@ def _way_weight(event: Event) -> float:
     return _PASS_WEIGHTS[event.amount] if event.kind == "pass" else _WAY_WEIGHTS[event.kind]
 
 
+def _turn_back_of(way: Sequence[Event]) -> Event | None:
+    """The first turn back in flight, if there is one."""
+    return next((event for event in way if event.kind == "bend" and event.amount in ("back", "about")), None)
+
+
+def _passed_before_turn(way: Sequence[Event]) -> list[Event]:
+    """What is clearly passed before the flight turns back: where to do so."""
+    turn = _turn_back_of(way)
+    return [event for event in way if turn and event.kind == "pass" and event.amount != "off" and event.at < turn.at]
+
+
+def _is_again(way: Sequence[Event], end: Event) -> bool:
+    """Whether a flight turns back to what it has passed."""
+    return end.kind == "end front" and any(event.marks == end.marks for event in _passed_before_turn(way))
+
+
+def _with_turn_back(
+    found: list[Event], way: list[Event], end: Event, length: str, generator: np.random.Generator
+) -> list[Event]:
+    """What must be told, with where the flight turns back, if it does, and perhaps without that it turns."""
+    passed, is_again = _passed_before_turn(way), _is_again(way, end)
+    if not passed:
+        return found
+    found = [*found, next((event for event in passed if is_again and event.marks == end.marks), passed[-1])]
+    # Who is told to come back knows that there is a turn.
+    if (end.kind == "end start" or is_again) and generator.random() > _TOLD_TURN_SHARE[length]:
+        found = [event for event in found if event is not _turn_back_of(way)]
+    return sorted(found, key=lambda event: event.at)
+
+
 def _required(track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator) -> list[Event]:
     """What must be told for the end to be found."""
     # Beside or just past something is one place, whichever way one comes; at a fence there are many.
     is_one_place = end.kind not in ("end fence", "end level", "end short", "end forward")
     needs_way = not is_one_place if length == "short" else not _is_direct(track, end)
-    needs_way = needs_way or _is_detour(track)
+    needs_way = needs_way or _is_detour(track) or bool(_passed_before_turn(way))
     found = []
     for event in way:
         if event.kind == "turn":
@@ -96,6 +132,7 @@ def _required(track: Track, way: list[Event], end: Event, length: str, generator
             found.append(event)
         elif event.kind == "water" and event.amount == "across" and generator.random() < _WATER_SHARE[length]:
             found.append(event)  # people hardly ever leave it out
+    found = _with_turn_back(found, way, end, length, generator)
     leaves = [event for event in way if event.kind == "leave"]
     if leaves and found and found[0].kind == "turn" and generator.random() < 0.3:
         found[0] = leaves[0]
@@ -188,7 +225,14 @@ def choose(
     end = _draw(ends, lambda event: _END_WEIGHTS[event.kind], generator)
     way = [event for event in way if names.can_name(event.marks)]
     required = _required(track, way, end, length, generator)
-    if _is_detour(track) and not any(event.kind in ("round", "bend") for event in required):
+    is_again = _is_again(way, end)
+    comes_back = end.kind == "end start" or is_again
+    needed = ("round", "bend", "pass") if comes_back else ("round", "bend")
+    if _is_detour(track) and not any(event.kind in needed for event in required):
+        return None
+    if _turn_back_of(way) is not None and not _passed_before_turn(way):
+        return None  # where to turn back would be anybody's guess
+    if len(required) >= MOST_CLAUSES:
         return None
     if len(required) > 1 and length == "short":
         length = "middling"
@@ -200,4 +244,4 @@ def choose(
     around = [event for event in extras if names.can_name(event.marks)]
     with_extras = _choose_extras(around, chosen, end, length, generator)
     chosen = _merged(chosen, end, generator)
-    return Told(tuple(chosen), end, tuple(with_extras), length)
+    return Told(tuple(chosen), end, tuple(with_extras[: MOST_CLAUSES - 1 - len(chosen)]), length, is_again)

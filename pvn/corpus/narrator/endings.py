@@ -110,6 +110,8 @@ def ends_of(track: Track) -> tuple[list[Event], list[Event]]:
     direct = math.hypot(*(track.points[-1] - track.points[0]))
     if track.length < min(9.0, direct + 0.5) and track.is_straight(0, len(track.points) - 1):
         ends.append(Event("end forward", track.length, metres=direct))
+    if track.length > 12.0 and direct < 2.5:
+        ends.append(Event("end start", track.length, metres=direct))
     extras = [*_around(track), *(event for event in fences if event.kind == "with fence")]
     if _is_wet_end(track):
         extras.append(Event("with water", track.length))

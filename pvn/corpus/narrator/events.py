@@ -16,11 +16,15 @@ from pvn.world.layout import FENCES, FIELD_SIZE
 Kind = Literal[
     "turn", "leave", "bend", "pass", "both", "round", "between", "water", "shore", "along", "toward",
     "end front", "end short", "end half", "end beside", "end level", "end past", "end between", "end fence",
-    "end forward", "with ahead", "with aside", "with behind", "with fence", "with water",
+    "end forward", "end start", "with ahead", "with aside", "with behind", "with fence", "with water",
 ]  # fmt: skip
 """On the way: turn (first turn), leave (away from what is in view), bend (free of any landmark), pass, both
 (two passed on one side), round (a landmark curved round), between, water (crossed), shore and along (a fence) followed,
 toward. Ends: "end ..." say where to stop; "with ..." only add what is around there."""
+
+
+ON_THE_SPOT = 5.0
+"""A turn back within less of the path than this is made on the spot, metres; directions are smoothed over two."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Event:
     """1: to the left, or kept on the left; -1 right; 0 neither."""
     amount: str = ""
     """How much: of a turn slight, some, quarter, much or about; of a pass close, by or off; of a round dodge, bend,
-    half, most or full; of a bend some, sharp or back; of a thing beside the end ahead, abeam or behind."""
+    half, most or full; of a bend some, sharp, back or about (on the spot); of a thing beside the end ahead, abeam or
+    behind."""
     metres: float = 0.0
     colour: str = ""
     """Of a fence."""
@@ -110,8 +115,10 @@ def _free_bends(track: Track, rounds: list[Event]) -> Iterator[Event]:
             continue
         size = abs(math.degrees(bend.turned))
         is_sharp = size > 60 and last - first < 7.0
-        amount = "back" if 150 < size < 215 else "sharp" if is_sharp and size < 150 else "some" if size < 150 else ""
-        if amount:
+        amount = "back" if 150 < size < 255 else "sharp" if is_sharp and size < 150 else "some" if size < 150 else ""
+        if amount == "back" and last - first < ON_THE_SPOT:
+            yield Event("bend", middle, amount="about", metres=last - first)  # as a turn of 180 degrees, to no side
+        elif amount:
             yield Event("bend", middle, side=side_of(bend.turned), amount=amount, metres=last - first)
 
 

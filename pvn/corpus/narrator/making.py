@@ -1,9 +1,9 @@
-"""Narrated segments for training: flights of the generator and LANI-like tours, told by what happens along them."""
+"""Narrated segments for training: flights of the generator, LANI-like tours, and flights there and back, told."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -22,40 +22,55 @@ from pvn.corpus.meadow.generator import (
     run_jobs,
     sample_paragraph,
 )
+from pvn.corpus.narrator.returning import sample_returns
 from pvn.corpus.narrator.telling import Narration, narrate
 from pvn.corpus.narrator.wordings import narrator_lexicon
 from pvn.corpus.segments import Segment
 from pvn.world.routes import sample_tour
 from pvn.world.task import Demonstration
 
-FlightKind = Literal["generator", "tours", "mixed"]
+FlightKind = Literal["generator", "tours", "returns"]
 FIRST_ENVIRONMENT = 2_000_000
 """Fields are numbered from here, so that they are never those of a generated corpus."""
-TOUR_SHARE = 0.3
-"""Share of the fields, if kinds are mixed, whose flights are tours."""
+SHARES: Mapping[FlightKind, float] = {"tours": 0.3, "returns": 0.1, "generator": 0.6}
+"""Shares of the fields, if kinds are mixed, by what is flown there."""
 _FLIGHTS = 5
-"""Flights of the generator in a field."""
+"""Flights of the generator in a field, or there and back."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A field and whether a tour is flown in it."""
+    """A field and what is flown in it."""
 
     environment: int
-    is_tour: bool
+    kind: FlightKind
 
 
 def _flights(settings: GeneratorSettings, plan: _Plan) -> list[Demonstration]:
-    if plan.is_tour:
-        seed = np.random.default_rng((settings.seed, plan.environment)).integers(2**40)
-        return sample_tour(int(seed))
-    segments = make_paragraph(settings, FieldPlan(plan.environment, (True,) * _FLIGHTS))
-    return [segment.demonstration for segment in segments]
+    if plan.kind == "generator":
+        segments = make_paragraph(settings, FieldPlan(plan.environment, (True,) * _FLIGHTS))
+        return [segment.demonstration for segment in segments]
+    seed = int(np.random.default_rng((settings.seed, plan.environment)).integers(2**40))
+    return sample_flights(seed, plan.kind)
 
 
-def sample_flights(seed: int, is_tour: bool) -> list[Demonstration]:
-    """The flights of one random field: five of the generator's, or the legs of a tour."""
-    return sample_tour(seed) if is_tour else [segment.demonstration for segment in sample_paragraph(seed)]
+def sample_flights(seed: int, kind: FlightKind) -> list[Demonstration]:
+    """The flights of one random field: five of the generator's, the legs of a tour, or up to five there and back."""
+    if kind == "generator":
+        return [segment.demonstration for segment in sample_paragraph(seed)]
+    return sample_tour(seed) if kind == "tours" else sample_returns(seed, _FLIGHTS)
+
+
+def _says_to_come_back(narration: Narration) -> bool:
+    """Whether a flight there and back is told as one, and not only by its end."""
+    events = [clause.event for clause in narration.clauses]
+    passed = {mark for event in events if event.kind in ("pass", "both") for mark in event.marks}
+    return any(
+        event.kind == "end start"
+        or (event.kind == "bend" and event.amount in ("back", "about"))
+        or (event.kind == "end front" and not passed.isdisjoint(event.marks))
+        for event in events
+    )
 
 
 def _segment(environment: int, place: int, flight: Demonstration, narration: Narration) -> Segment:
@@ -70,7 +85,7 @@ def _narrate_fields(settings: GeneratorSettings, plans: list[_Plan]) -> list[Seg
         for place, flight in enumerate(_flights(settings, plan)):
             task = flight.task
             narration = narrate(task.layout, task.start, flight.path, narrator_lexicon(), generator, settings.noise)
-            if narration is not None:
+            if narration is not None and (plan.kind != "returns" or _says_to_come_back(narration)):
                 segments.append(_segment(plan.environment, place, flight, narration))
     return segments
 
@@ -79,7 +94,7 @@ def make_narrated(
     count: int,
     *,
     seed: int = 0,
-    kind: FlightKind = "mixed",
+    kind: FlightKind | None = None,
     noise: float = NOISE,
     num_processes: int = 1,
     pool: Executor | None = None,
@@ -87,22 +102,23 @@ def make_narrated(
 ) -> tuple[Segment, ...]:
     """`count` narrated segments for training; the same arguments give the same, however many processes make them.
 
-    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or both. pool: processes to use
-    instead of num_processes of its own. watch(count) is called periodically with the number of segments made so far.
+    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or flights there and back; None for
+    all of them. pool: processes to use instead of num_processes of its own. watch(count) is called periodically with
+    the number of segments made so far.
     """
     if count < 0:
         raise ValueError(f"count: got {count}, expected 0 or more segments")
-    if kind not in get_args(FlightKind):
+    if kind is not None and kind not in get_args(FlightKind):
         raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(get_args(FlightKind))}")
     settings = make_settings(bundled_banks(), seed, noise, is_all_unseen=False)
-    tour_share = {"generator": 0.0, "tours": 1.0, "mixed": TOUR_SHARE}[kind]
+    kinds: dict[FlightKind, float] = dict(SHARES) if kind is None else {kind: 1.0}
     made: list[Segment] = []
     first = FIRST_ENVIRONMENT
     while len(made) < count:  # some flights cannot be told, so a second round may be needed
         # A few fields more than needed on average, so that one round mostly suffices.
         num_fields = int((count - len(made)) / (0.9 * SEGMENTS_PER_PARAGRAPH)) + 2
-        is_tour = np.random.default_rng((seed, 3, first)).random(num_fields) < tour_share
-        plans = [_Plan(first + place, bool(tour)) for place, tour in enumerate(is_tour)]
+        drawn = np.random.default_rng((seed, 3, first)).choice(len(kinds), num_fields, p=list(kinds.values()))
+        plans = [_Plan(first + place, tuple(kinds)[one]) for place, one in enumerate(drawn.tolist())]
         first += num_fields
         jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
         for segments in run_jobs(functools.partial(_narrate_fields, settings), jobs, num_processes, pool):

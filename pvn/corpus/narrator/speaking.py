@@ -40,6 +40,8 @@ _PLURAL = {"is": "are", "it": "them", "its": "their", "they": "they", "'s": "'re
 _SHORTENED = {
     "ss": ("", "s"), "youre": ("you are", "you're"), "youve": ("you have", "you've"), "youll": ("you will", "you'll"),
 }  # fmt: skip
+_WITH_VERBS = ("end forward", "end start", "end again")
+"""Ends whose wordings about going there have verbs of their own."""
 _SIDES = {1: "left", -1: "right", 0: ""}
 
 
@@ -57,6 +59,7 @@ class Speaker:
         self._mentioned: int | None = None  # the landmark that "it" would mean
         self._reached = 0.0  # how far along the path the telling has come, metres
         self._has_turned = abs(track.first_turn) < 0.32  # whether the listener faces the way the path begins
+        self._is_again = False  # whether the end is at something that was passed
         self._is_going = False  # whether "until" or "to" may follow without another verb
         self._drops_articles = generator.random() < voice.drops_articles
         self._unit = self.pick(voice.units)
@@ -152,7 +155,8 @@ class Speaker:
             return values[slot[1]]
 
         filled = _SLOT.sub(value, template)
-        self._mentioned = event.marks[0] if len(event.marks) == 1 else None
+        if event.marks or event.amount not in ("back", "about"):  # after a turn back, what was passed is still "it"
+            self._mentioned = event.marks[0] if len(event.marks) == 1 else None
         return filled
 
     def _fence(self, colour: str) -> str:
@@ -225,6 +229,8 @@ class Speaker:
     # Ends
 
     def _end_key(self, end: Event) -> str:
+        if self._is_again:
+            return "end again"
         if end.kind == "end past":
             return "end past just" if end.metres < 4.0 else "end past few"
         return end.kind
@@ -240,7 +246,7 @@ class Speaker:
             template = f"{stop} {self.pick(_WHEN)} {template}"
         elif form == "place":
             template = f"stopping {template}" if has_way and self.chance(0.14) else f"{stop} {template}"
-        elif end.kind != "end forward" and (not self._is_going or self.chance(0.4)):
+        elif key not in _WITH_VERBS and (not self._is_going or self.chance(0.4)):
             template = f"{{go}} {template}"
         # Nobody is told to stop before being told to go, except when the goal is all that matters.
         if form != "to" and not has_way and self.chance(0.8):
@@ -255,7 +261,7 @@ class Speaker:
             joined = ", "
         elif template.startswith(("until ", "till ", "til ", "as far ")):
             joined = self.pick((" ", ", "))
-        elif template.startswith("{go}") or end.kind == "end forward":
+        elif template.startswith("{go}") or self._end_key(end) in _WITH_VERBS:
             joined = self.pick((", then ", " and ", ", ", ", and then ", " then "))
         elif template.startswith(tuple(self.voice.stop)):
             joined = self.pick((", and ", " and ", ". ", ", then ", ", ", "; ", ", and ", " and "))
@@ -290,6 +296,7 @@ class Speaker:
 
     def tell(self, told: Told) -> None:
         """Everything that is to be told, in the order it is flown or with the goal first."""
+        self._is_again = told.is_again
         opener = self.pick(self.voice.openers)
         if opener == "first " and len(told.way) < 2:
             opener = ""

@@ -9,6 +9,7 @@ import numpy as np
 
 from pvn.corpus.meadow.generator import NOISE
 from pvn.corpus.meadow.references import Lexicon
+from pvn.corpus.narrator.checks import are_true
 from pvn.corpus.narrator.choosing import Told, choose
 from pvn.corpus.narrator.endings import ends_of
 from pvn.corpus.narrator.events import Event, way_of
@@ -85,6 +86,8 @@ def narrate(
         if told is None:
             return None
         narration = _tell(told, track, names, voice, generator, noise)
+        if not all(are_true((clause.event for clause in narration.clauses), layout, start, path)):
+            continue  # a matter of taste, as on which side something is at a sharp corner
         excess = _excess(narration.text, told.length)
         if excess < least:
             best, least = narration, excess

@@ -32,6 +32,29 @@ def test_tours_and_generated_flights_can_be_asked_for_alone():
     assert max(np.median(np.hypot(*np.diff(s.demonstration.path, axis=0).T)) for s in flown) < 1.0
 
 
+@pytest.mark.long
+def test_flights_there_and_back_pass_something_and_come_back_and_say_so():
+    returns = make_narrated(40, kind="returns", seed=2)
+    num_to_start = 0
+    for segment in returns:
+        path, marks = segment.demonstration.path, segment.task.layout.landmarks
+        far = int(np.hypot(*(path - path[0]).T).argmax())
+        out = min(np.hypot(*(path[1:far] - (mark.x, mark.y)).T).min() - mark.radius for mark in marks)
+        length = np.hypot(*np.diff(path, axis=0).T).sum()
+        assert out < 0 and length > np.hypot(*(path[far] - path[0])) + 3 and length < 46
+        num_to_start += np.hypot(*(path[-1] - path[0])) < 2
+    assert 10 < num_to_start < 35
+    words = ("back", "turn", "again", "round", "about", "180", "eighty", "start", "retrace", "reverse", "began", "loop")
+    assert all(any(word in segment.task.instruction.lower() for word in words) for segment in returns)
+
+
+@pytest.mark.long
+def test_all_kinds_of_flights_are_told_if_none_is_asked_for():
+    gaps = [np.hypot(*np.diff(segment.demonstration.path, axis=0).T) for segment in make_narrated(150, seed=1)]
+    tours = np.mean([np.median(gap) > 1.2 for gap in gaps])
+    assert 0.1 < tours < 0.5
+
+
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="kind: got 'routes', expected one of generator, tours, mixed"):
+    with pytest.raises(ValueError, match="kind: got 'routes', expected one of generator, tours, returns"):
         make_narrated(1, kind="routes")
