@@ -20,6 +20,7 @@ from typing import Any
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
 from pvn.evaluation.evaluate import evaluate
@@ -33,6 +34,10 @@ from pvn.systems import AGENT_FILE, SYSTEMS
 
 VOICES = ("r", "v", "w")
 """Authors of natural instructions who are left out once, and whose instructions are then flown."""
+NUM_RETURNS = 300
+"""Flights past something and back, told by the narrator."""
+RETURNS_SEED = 1
+"""Of their fields; training has those of seed 0."""
 FLOWN_BY_ONE = {"voices": "without-three-voices", "test": "pvn-plus"}
 """Splits that only one variant flies; all variants fly the others."""
 
@@ -173,7 +178,12 @@ def main() -> None:
     natural = natural_corpus(only=("dev",))
     voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))
     phrases = tuple(segment for segment in corpus["dev"] if segment.source == "phrases")
-    splits = {"natural": natural, "dev": Corpus("dev", {"dev": phrases})}
+    returns = make_narrated(NUM_RETURNS, kind="returns", seed=RETURNS_SEED)
+    splits = {
+        "natural": natural,
+        "dev": Corpus("dev", {"dev": phrases}),
+        "returns": Corpus("returns", {"dev": returns}),
+    }
     if voices:
         splits["voices"] = Corpus("voices", {"dev": voices})
     for name in options.variant:

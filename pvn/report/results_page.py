@@ -98,9 +98,9 @@ def _seeds(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
     return [
         "## Several training runs",
         "",
-        "Success rates, percent, of systems that were trained more than once: their mean, with 95% intervals over "
-        "fields and training runs, and each run's own. Differences between systems are over all runs, the other tables "
-        "those of seed 0.",
+        "Success rates, percent, of systems whose weights were trained more than once: their mean, with 95% intervals "
+        "over fields and training runs, and each run's own. Differences between systems are over all runs; all other "
+        "tables are of seed 0.",
         "",
         *table(("system", "split", "mean", *(f"seed {seed}" for seed in sorted(by_seed))), rows),
     ]
