@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.cli.file_names import unused_path
+from pvn.cli.tasks import words_report
 
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
@@ -30,14 +31,14 @@ def _address(url: str) -> tuple[str, int, str, str]:
     return host, port, parts.path.strip("/"), camera
 
 
-def _write_log(path: Path, instruction: str, unknown_words: Sequence[str], log: FlightLog) -> None:
+def _write_log(path: Path, instruction: str, reading: dict[str, Any], log: FlightLog) -> None:
     import json
 
     from pvn.files import replacing
 
     content = {
         "instruction": instruction,
-        "unknown_words": list(unknown_words),
+        **reading,
         "has_stopped": bool(log.has_stopped[0]),
         "poses": log.pose_world[0].tolist(),
         "actions": log.action[0].tolist(),
@@ -81,6 +82,5 @@ def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Pa
             field.hover()
             flown = field.log()
             if flown is not None:
-                unknown = [] if pilot.agent is None else pilot.agent.vocabulary.unknown_words(words)
-                _write_log(unused_path(out / "flight_airsim.json"), words, unknown, flown)
+                _write_log(unused_path(out / "flight_airsim.json"), words, words_report(pilot, words), flown)
     print_flights(f"{pilot.name} at {url}", [task], log, goals=[None], is_own_world=False)

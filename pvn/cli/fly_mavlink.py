@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
+
+from pvn.cli.tasks import words_report
 
 if TYPE_CHECKING:
     from pvn.bridges.mavlink.field import MavlinkField
@@ -65,7 +67,7 @@ def parse_address(url: str) -> DroneAddress:
     )
 
 
-def _write_log(path: Path, instruction: str, unknown_words: Sequence[str], field: MavlinkField, why: str) -> None:
+def _write_log(path: Path, instruction: str, reading: dict[str, Any], field: MavlinkField, why: str) -> None:
     import json
 
     from pvn.files import replacing
@@ -73,7 +75,7 @@ def _write_log(path: Path, instruction: str, unknown_words: Sequence[str], field
     log = field.log()
     content = {
         "instruction": instruction,
-        "unknown_words": list(unknown_words),
+        **reading,
         "is_dry_run": not field.options.can_arm,
         "ended": why,
         "has_stopped": log is not None and bool(log.has_stopped[0]),
@@ -158,8 +160,7 @@ def fly_over_mavlink(
         finally:
             if not field.hover():
                 print("the autopilot could not be asked to hold; its own failsafe takes over now that set-points ended")
-            unknown = [] if pilot.agent is None else pilot.agent.vocabulary.unknown_words(words)
-            _write_log(out / "flight_mavlink.json", words, unknown, field, why)
+            _write_log(out / "flight_mavlink.json", words, words_report(pilot, words), field, why)
     if can_arm:
         print_flights(f"{pilot.name} at {url}", [task], log, goals=[None], is_own_world=False)
         print("the drone holds its place; land it with your transmitter or ground station")

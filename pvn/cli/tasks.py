@@ -118,6 +118,14 @@ def check_quoted(instructions: Sequence[str]) -> None:
         )
 
 
+def words_report(pilot: Pilot, instruction: str) -> dict[str, Any]:
+    """For JSON: the words of an instruction that the pilot does not know, and those that it reads as others."""
+    if pilot.agent is None:
+        return {"unknown_words": [], "read_as": {}}
+    vocabulary = pilot.agent.vocabulary
+    return {"unknown_words": vocabulary.unknown_words(instruction), "read_as": vocabulary.read_as(instruction)}
+
+
 def flights_report(
     pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
 ) -> list[dict[str, Any]]:
@@ -125,13 +133,12 @@ def flights_report(
     from pvn.evaluation.outcome import describe_flights, end_place
 
     tasks, goals = [one.task for one in chosen], [one.goal for one in chosen]
-    vocabulary = None if pilot.agent is None else pilot.agent.vocabulary
     described, flown = describe_flights(log, tasks, goals=goals), log.distance_flown()
     return [
         {
             "label": one.label,
             "instruction": one.task.instruction,
-            "unknown_words": [] if vocabulary is None else vocabulary.unknown_words(one.task.instruction),
+            **words_report(pilot, one.task.instruction),
             "start": list(one.task.start),
             "end": log.pose_world[flight, -1, [0, 1, 5]].tolist(),
             "has_stopped": bool(log.has_stopped[flight]),
@@ -147,8 +154,11 @@ def flights_report(
 
 
 def check_instruction(instruction: str, pilot: Pilot) -> None:
-    """Refuse an instruction that cannot be followed, or a pilot that reads none; print the words it does not know."""
-    from pvn.corpus.typed_instruction import check_typed, clean_instruction, unknown_words_sentence
+    """Refuse an instruction that cannot be followed, or a pilot that reads none.
+
+    Words that the pilot does not know, or reads as others, are printed.
+    """
+    from pvn.corpus.typed_instruction import check_typed, clean_instruction, words_note
 
     if pilot.agent is None:
         raise ValueError(
@@ -157,6 +167,6 @@ def check_instruction(instruction: str, pilot: Pilot) -> None:
         )
     words = clean_instruction(instruction)
     check_typed(words, pilot.agent.vocabulary)
-    unknown = unknown_words_sentence(pilot.agent.vocabulary.unknown_words(words))
-    if unknown:
-        print(unknown)
+    note = words_note(words, pilot.agent.vocabulary)
+    if note:
+        print(note)

@@ -1,18 +1,33 @@
-"""Instructions as people type them: cleaned of invisible characters, refused if nothing in them is known."""
+"""Instructions as people type them: cleaned of invisible characters, refused if no known word says what to do.
+
+Words that are unknown, or that are read as other words, are named in the same way everywhere.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pvn.corpus.vocabulary import Vocabulary, tokenise
 from pvn.world.task import MAX_CHARACTERS, MAX_WORDS
 
 EXAMPLE = '"go past the barrel and stop at the well"'
 MAX_NAMED = 5
-"""Unknown words that are named one by one; of more, the others are counted."""
+"""Words that are named one by one; of more, the others are counted."""
 MAX_SHOWN = 40
 """Characters of a text that a message quotes."""
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those what which where "
+    "at beside between by for from in into near of on onto til till to toward towards until via with within "
+    "after and as because before but if or so than then when while "
+    "he her here him his i it its itself me my our she their them there they u ur us we you your "
+    "am are be been is was were d ll m re s t ve".split()
+)
+"""Known words that do not say what to do: articles, prepositions, conjunctions, pronouns and forms of "be".
+
+Prepositions that are directions too, such as "around", "past", "over" and "behind", are not among them. Single letters
+and the like are what is left of "it's" and "you'll".
+"""
 
 
 def clean_instruction(text: str) -> str:
@@ -28,24 +43,43 @@ def shorten(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def _listed(parts: Sequence[str]) -> str:
+    """One or more parts in a row: "one, two and three"."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def unknown_words_sentence(words: Sequence[str]) -> str:
     """What is said about unknown words: "'elephant' and 'zebra' are not words I know"; nothing if there are none."""
+    if not words:
+        return ""
     named = [f"'{shorten(word, 24)}'" for word in words[:MAX_NAMED]]
     others = len(words) - len(named)
     if others:
         named.append(f"{others} other{'s' * (others > 1)}")
-    match named:
-        case []:
-            return ""
-        case [word]:
-            return f"{word} is not a word I know"
-        case [*first, last]:
-            return f"{', '.join(first)} and {last} are not words I know"
-    raise AssertionError(named)
+    return f"{_listed(named)} {'is not a word' if len(words) == 1 else 'are not words'} I know"
+
+
+def read_as_sentence(terms: Mapping[str, str]) -> str:
+    """What is said about words that are read as others: "'goat' is read as 'goal' and 'shop' as 'stop'"."""
+    if not terms:
+        return ""
+    (word, term), *more = terms.items()
+    named = [f"'{word}' is read as '{term}'", *(f"'{word}' as '{term}'" for word, term in more[: MAX_NAMED - 1])]
+    others = len(terms) - len(named)
+    if others:
+        named.append(f"{others} more likewise")
+    return _listed(named)
+
+
+def words_note(text: str, vocabulary: Vocabulary) -> str:
+    """What is said about a text's words that are unknown, or read as others; nothing if there are none."""
+    unknown, read_as = vocabulary.unknown_words(text), vocabulary.read_as(text)
+    return "; ".join(filter(None, (unknown_words_sentence(unknown), read_as_sentence(read_as))))
 
 
 def check_typed(text: str, vocabulary: Vocabulary | None = None) -> None:
-    """Refuse a text that is too long, or in which there is no word, or none that the vocabulary knows."""
+    """Refuse a text that is too long, has no word, or none that the vocabulary knows and that says what to do."""
     words = tokenise(text)
     if len(words) > MAX_WORDS or len(text) > MAX_CHARACTERS:
         raise ValueError(
@@ -56,9 +90,13 @@ def check_typed(text: str, vocabulary: Vocabulary | None = None) -> None:
         raise ValueError(
             f"instruction: got {shorten(text)!r}, which has no words, expected a sentence such as {EXAMPLE}; type one"
         )
-    unknown = [] if vocabulary is None else vocabulary.unknown_words(text)
-    if len(unknown) == len(set(words)):
+    if vocabulary is None:
+        return
+    known = {term for word in words if (term := vocabulary.term(word)) is not None}
+    if known <= FUNCTION_WORDS:
+        note = words_note(text, vocabulary)
+        silent = f"nothing {'else ' if note else ''}in it says what to do" if known else ""
         raise ValueError(
-            f"instruction: got {shorten(text)!r}, but {unknown_words_sentence(unknown)}, expected an English sentence "
-            f"such as {EXAMPLE}; say it in other words"
+            f"instruction: got {shorten(text)!r}, but {', and '.join(filter(None, (note, silent)))}, expected an "
+            f"English sentence such as {EXAMPLE}; say it in other words"
         )

@@ -226,6 +226,11 @@ class Vocabulary:
         """The unknown words of a text, each once, in order."""
         return list(dict.fromkeys(word for word in tokenise(text) if self._id(word) == UNKNOWN))
 
+    def read_as(self, text: str) -> dict[str, str]:
+        """The words of a text that are read as other words, in order, each with the term that it is read as."""
+        terms = {word: self.term(word) for word in tokenise(text)}
+        return {word: term for word, term in terms.items() if term not in (None, word)}
+
     def to_json(self) -> dict[str, Any]:
         """The vocabulary as values that JSON can hold."""
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pvn.corpus.typed_instruction import unknown_words_sentence
+from pvn.corpus.typed_instruction import words_note
 from pvn.model.agent import Agent
 from pvn.rollout.flight import FlightLog
 from pvn.world.surroundings import describe_place
@@ -43,7 +43,8 @@ def describe_flights(
     """How each flight of a log ended, in words: "stopped 4 m from the gorilla after 17 steps".
 
     goals: where each should have ended (x, y), field frame, metres; where there is one, the distance to it is given
-    instead of what is near. agent: who flew; the words of the instructions that it does not know are named.
+    instead of what is near. agent: who flew; the words of the instructions that it does not know, or reads as others,
+    are named.
     """
     described = []
     for flight, task in enumerate(tasks):
@@ -51,6 +52,6 @@ def describe_flights(
         distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
         has_stopped, num_steps = bool(log.has_stopped[flight]), int(log.num_steps[flight])
         words = outcome(distance, num_steps, has_stopped, end_place(log, flight, task))
-        unknown = "" if agent is None else unknown_words_sentence(agent.vocabulary.unknown_words(task.instruction))
-        described.append(f"{words}; {unknown}" if unknown else words)
+        note = "" if agent is None else words_note(task.instruction, agent.vocabulary)
+        described.append(f"{words}; {note}" if note else words)
     return described

@@ -61,7 +61,8 @@ class FakePage:
     def __init__(self):
         self.setup, self.menus, self.state, self.num_positions = None, None, None, 0
         self.steps, self.statuses, self.warnings, self.commands, self.files = [], [], [], [], {}
-        self.links, self.flights, self.shown, self.examples, self.unknown, self.box = [], [], None, [], [], ""
+        self.links, self.flights, self.shown, self.examples, self.box = [], [], None, [], ""
+        self.unknown, self.read_as = [], {}
         self.fields, self.touched, self.view = [], [], b""
         self.num_moves, self.first_step_at = 0, None
         self.landed = threading.Event()
@@ -84,8 +85,8 @@ class FakePage:
     def show_flights(self, flights, shown):
         self.flights, self.shown = [(flight.setup.instruction, flight.words) for flight in flights], shown
 
-    def show_unknown(self, words):
-        self.unknown = words
+    def show_unknown(self, words, read_as):
+        self.unknown, self.read_as = words, read_as
 
     def show_menus(self, setup):
         self.menus = setup

@@ -248,6 +248,9 @@ def test_enter_flies_on_from_where_the_drone_is_and_a_reloaded_page_has_lost_not
     assert one.ask("document.getElementById('instruction').value") == "go to the gorilla,\nzyzzyva"
     one.wait_for("document.querySelector('#marks u')?.textContent == 'zyzzyva'", "the mark at an unknown word")
     assert "“zyzzyva”: not a word the pilot knows" in one.text("unknown")
+    one.type(" shop")
+    one.wait_for("document.querySelector('#marks u.read')?.textContent == 'shop'", "the mark at a word read as another")
+    assert "“shop” is read as “stop”" in one.text("read-as")
     words = one.fly("go to the gorilla and stop")
     assert words.startswith("Stopped ") and "m from the gorilla" in words
     first_end = one.session.setup.start

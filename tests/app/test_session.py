@@ -32,6 +32,7 @@ CRAWL = 0.001
     [
         ("pvn-plus", " ... ", "which has no words"),
         ("pvn-plus", "大象", "not a word I know"),
+        ("pvn-plus", "of the", "nothing in it says what to do"),
         ("pvn-plus", "go " * 101, "got 101 words"),
         ("pvn-plus", "go " + "o" * 1000, "1,000 characters; make it shorter"),
         ("pvn-plus", "go " * 10**6, "make it shorter"),
@@ -184,6 +185,11 @@ def test_unknown_words_are_marked_as_they_are_typed(visit, wait_until):
     wait_until(lambda: visitor.page.unknown == ["zyzzyva"], "the mark")
     visitor.session.note_typed("fly to the gorilla")
     wait_until(lambda: visitor.page.unknown == [], "that the mark goes")
+    visitor.session.note_typed("fly to the shop")
+    wait_until(lambda: visitor.page.read_as == {"shop": "stop"}, "what the word is read as")
+    visitor.session.choose_pilot("oracle")
+    visitor.session.note_typed("fly to the shop")
+    wait_until(lambda: visitor.page.read_as == {}, "that a pilot that does not read reads nothing as anything")
 
 
 @pytest.mark.long
@@ -235,8 +241,8 @@ def test_more_flights_than_slots_wait_for_their_turn(visit, shared, wait_until):
 def test_unknown_words_are_named_and_an_own_instruction_has_no_goal(visit):
     visitor = visit()
     assert visitor.page.setup.demonstrated is not None
-    visitor.fly_to_the_end("fly to the zyzzyva")
-    assert "'zyzzyva' is not a word I know" in visitor.page.statuses[-1]
+    visitor.fly_to_the_end("fly to the zyzzyva shop")
+    assert "'zyzzyva' is not a word I know; 'shop' is read as 'stop'." in visitor.page.statuses[-1]
     assert "the goal" not in visitor.page.statuses[-1]
     assert visitor.page.fields[-1].demonstrated is None
 

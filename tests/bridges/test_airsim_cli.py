@@ -36,14 +36,15 @@ def run_refused(command, capsys):
 @pytest.mark.long
 def test_pvn_fly_flies_an_instruction_over_airsim(serve, tmp_path, capsys):
     with serve() as served:
-        said = "go to the soldier qwertz"
+        said = "go to the soldier qwertz shop"
         run(f'pvn fly "{said}" --simulator airsim://127.0.0.1:{served.port} --stepped --out {tmp_path}')
     text = capsys.readouterr().out
-    assert said in text and "'qwertz' is not a word I know" in text
+    assert said in text and "'qwertz' is not a word I know; 'shop' is read as 'stop'" in text
     log = json.loads((tmp_path / "flight_airsim.json").read_text())
     assert (
         log["instruction"] == said
         and log["unknown_words"] == ["qwertz"]
+        and log["read_as"] == {"shop": "stop"}
         and len(log["poses"]) == len(log["actions"]) + 1
     )
 

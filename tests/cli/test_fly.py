@@ -91,21 +91,22 @@ def test_a_seed_is_another_tour_through_the_same_field(own_field, undrawn, print
 
 @pytest.mark.long
 def test_your_own_words_are_flown_and_have_no_goal(undrawn, printed):
-    text = printed('pvn fly "fly to the  zyzzyva qwertz and stop" --field 5 --quality fast --out out')
-    assert "'zyzzyva' and 'qwertz' are not words I know" in text
+    text = printed('pvn fly "fly to the  zyzzyva qwertz and shop" --field 5 --quality fast --out out')
+    assert "'zyzzyva' and 'qwertz' are not words I know; 'shop' is read as 'stop'" in text
     assert re.search(r"stopped [^│]* (fence|from the|lake)", text), "what it stopped near"
-    assert rows(text) == [("1", "fly to the zyzzyva qwertz and stop")] and "goal" not in text
-    assert pictures("out") == ["field5_fly-to-the-zyzzyva-qwertz-and-stop.png"]
+    assert rows(text) == [("1", "fly to the zyzzyva qwertz and shop")] and "goal" not in text
+    assert pictures("out") == ["field5_fly-to-the-zyzzyva-qwertz-and-shop.png"]
 
 
 @pytest.mark.long
 def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(quick_pvn, undrawn, printed):
-    said = ["go to the gorilla", "turn left", "fly to the qwertz"]
+    said = ["go to the gorilla", "turn lift", "fly to the qwertz"]
     command = " ".join(
         ["pvn fly", *(f'"{words}"' for words in said), f"--field 3 --agent {quick_pvn} --quality fast --out out"]
     )
     flights = json.loads(printed(f"{command} --json"))
     assert [flight["instruction"] for flight in flights] == said and flights[2]["unknown_words"] == ["qwertz"]
+    assert [flight["read_as"] for flight in flights] == [{}, {"lift": "left"}, {}]
     for before, after in pairwise(flights):
         assert after["start"] == before["end"]
     assert flights[0]["start"] == list(sample_paragraph(3)[0].task.start)
@@ -211,6 +212,7 @@ def test_a_flight_starts_where_the_picture_of_its_field_says(undrawn, quick_pvn,
         ('pvn fly "  ..."', "instruction: got '...', which has no words"),
         ('pvn fly "🐘"', "instruction: got '🐘', which has no words, expected a sentence such as"),
         ('pvn fly "go on" "大象"', "got '大象', but '大象' is not a word I know, expected an English sentence"),
+        ('pvn fly "to the yak"', "got 'to the yak', but 'yak' is not a word I know, and nothing else in it says what"),
         ('pvn fly "go on" "go left" --simulator airsim://127.0.0.1:1', "instruction: got 2 with --simulator"),
         (f'pvn fly "{"go " * 500}"', "got 500 words and 1,499 characters, expected at most 100 words"),
         ('pvn fly "go home" --agent stop', "agent: got stop, which reads no instructions"),

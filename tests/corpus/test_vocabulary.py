@@ -306,6 +306,15 @@ def test_unknown_words_are_told_once_in_their_order():
     assert vocabulary.unknown_words("Fly to the zebra, the barell, the yak and the ZEBRA") == ["zebra", "yak", "and"]
 
 
+def test_words_that_are_read_as_others_are_told_with_what_they_are_read_as():
+    vocabulary = Vocabulary.from_texts(["fly to the goal", "the barell", "the barrel"])
+    text = "Fly to the goal, the GOAT, the barell, the zebra, flyyyy to the goat"
+    assert vocabulary.read_as(text) == {"goat": "goal", "barell": "barrel", "flyyyy": "fly"}
+    read = [vocabulary.read_as(text).get(word, word) for word in tokenise(text)]
+    assert vocabulary.encode(" ".join(read)) == vocabulary.encode(text), "they are read as if those were typed"
+    assert vocabulary.unknown_words(text) == ["zebra"], "an unknown word is not read as another"
+
+
 @given(st.permutations(["barell", "barrel here", "go foward", "forward forward", "wich which with", "zebra " * 10]))
 def test_the_order_of_the_texts_does_not_matter(texts):
     assert Vocabulary.from_texts(texts) == Vocabulary.from_texts(sorted(texts))

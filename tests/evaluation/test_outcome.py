@@ -20,7 +20,7 @@ def test_outcomes_are_told_in_words():
 @pytest.mark.long
 def test_flights_are_described_by_what_they_stopped_near_and_by_what_their_agent_does_not_know(shipped_pvn):
     layout = Layout((Landmark("Gorilla", 25.0, 25.0, 4.0),))
-    tasks = [Task(layout, (20.0, 25.0, 0.0), f"go to the {noun}") for noun in ("gorilla", "zyzzyva")]
+    tasks = [Task(layout, (20.0, 25.0, 0.0), f"go to the {noun}") for noun in ("gorilla", "zyzzyva shop")]
     pose = torch.tensor([20.0, 25.0, 5.0, 0.0, 0.0, 0.0]).repeat(2, 2, 1)
     pose[:, 1, 0] = 22.0
     log = FlightLog(
@@ -28,6 +28,6 @@ def test_flights_are_described_by_what_they_stopped_near_and_by_what_their_agent
     )
     assert describe_flights(log, tasks, shipped_pvn) == [
         "stopped 3 m from the gorilla after 1 step",
-        "never stopped in 1 step; 3 m from the gorilla; 'zyzzyva' is not a word I know",
+        "never stopped in 1 step; 3 m from the gorilla; 'zyzzyva' is not a word I know; 'shop' is read as 'stop'",
     ]
     assert describe_flights(log, tasks, goals=[(22.0, 26.0), None])[0] == "stopped 1.0 m from the goal after 1 step"

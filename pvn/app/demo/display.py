@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from pvn.app.demo.flight_setup import FlightSetup
@@ -42,8 +42,8 @@ class Display(Protocol):
     def show_flights(self, flights: Sequence[ShownFlight], shown: int | None) -> None:
         """List what was said and flown; shown: the index of the flight that is shown."""
 
-    def show_unknown(self, words: Sequence[str]) -> None:
-        """Mark these words of what is being typed: the pilot does not know them."""
+    def show_unknown(self, words: Sequence[str], read_as: Mapping[str, str]) -> None:
+        """Mark words of what is being typed: those the pilot does not know, and those it reads as other words."""
 
     def show_status(self, text: str) -> None:
         """Show a line about what is going on, plain text."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,9 +258,9 @@ class Page:
         ]  # fmt: skip
         self._send("flights", flights=listed, shown=shown)
 
-    def show_unknown(self, words: Sequence[str]) -> None:
-        """Mark these words of what is being typed."""
-        self._send("unknown", words=list(words))
+    def show_unknown(self, words: Sequence[str], read_as: Mapping[str, str]) -> None:
+        """Mark words of what is being typed: unknown ones, and those that are read as other words."""
+        self._send("unknown", words=list(words), read_as=dict(read_as))
 
     def show_status(self, text: str) -> None:
         """Show a line about what is going on, plain text."""

@@ -16,7 +16,8 @@ from pvn.app.demo.examples import example_instructions
 from pvn.app.demo.flight_setup import FIELD_FILE, FlightSetup, change_instruction
 from pvn.app.demo.setup_session import SetupSession, SharedState
 from pvn.app.demo.shown_flight import ShownFlight
-from pvn.corpus.typed_instruction import unknown_words_sentence
+from pvn.corpus.typed_instruction import words_note
+from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.outcome import count_steps
 from pvn.evaluation.pilots import Pilot
 from pvn.viz.flight_files import write_flight
@@ -50,7 +51,7 @@ class Session(SetupSession):
         self._speed = speed
 
     def note_typed(self, text: str) -> None:
-        """Mark the unknown words of what is being typed; of many texts at once, only of the last."""
+        """Mark what is being typed where words are unknown or read as others; of many texts at once, only the last."""
         with self._lock:
             if self.state == "closed":
                 return
@@ -61,7 +62,11 @@ class Session(SetupSession):
     def _mark_typed(self) -> None:
         with self._lock:
             text, self._typed = self._typed, None
-        self._display.show_unknown(self._unknown_words(self.setup.pilot, text or ""))
+        vocabulary, text = self._vocabulary(self.setup), (text or "")[: 2 * MAX_CHARACTERS]
+        if vocabulary is None:
+            self._display.show_unknown([], {})
+        else:
+            self._display.show_unknown(vocabulary.unknown_words(text), vocabulary.read_as(text))
 
     def fly(self, text: str) -> None:
         """Fly by this instruction from where the drone is, with what the pilot has seen so far."""
@@ -76,8 +81,7 @@ class Session(SetupSession):
 
     def _take_off(self, setup: FlightSetup) -> None:
         pilot = self._shared.pilots[setup.pilot]
-        agent = pilot.agent
-        setup.check(None if agent is None else agent.vocabulary)
+        setup.check(self._vocabulary(setup))
         with self._lock:
             if self.state in ("closed", "flying"):
                 return
@@ -155,7 +159,7 @@ class Session(SetupSession):
                 self._display.show_examples(example_instructions(self.setup.layout, self.setup.start))
             # Still under the lock, so that nothing can be set up before all this is shown.
             self._display.show_state(self.state, flight.num_positions)
-            self._display.show_status(flight.words + self._unknown_words_note(flight.setup))
+            self._display.show_status(flight.words + self._words_note(flight.setup))
             self._display.show_flights(self.flights, len(self.flights) - 1)
             self._show_command(flight.setup, (*flight.setup.earlier, flight.setup.instruction))
             if failure:
@@ -205,14 +209,15 @@ class Session(SetupSession):
                 raise InterruptedError
             draw()
 
-    def _unknown_words(self, pilot: str, text: str) -> list[str]:
-        """The words of a text that a pilot does not know; none for a pilot that does not read."""
-        agent = self._shared.pilots[pilot].agent
-        return [] if agent is None else agent.vocabulary.unknown_words(text[: 2 * MAX_CHARACTERS])
+    def _vocabulary(self, setup: FlightSetup) -> Vocabulary | None:
+        """The words that the pilot knows; None for a pilot that does not read."""
+        agent = self._shared.pilots[setup.pilot].agent
+        return None if agent is None else agent.vocabulary
 
-    def _unknown_words_note(self, setup: FlightSetup) -> str:
-        words = unknown_words_sentence(self._unknown_words(setup.pilot, setup.instruction))
-        return f" {words[0].upper()}{words[1:]}." if words else ""
+    def _words_note(self, setup: FlightSetup) -> str:
+        vocabulary = self._vocabulary(setup)
+        note = "" if vocabulary is None else words_note(setup.instruction, vocabulary)
+        return f" {note}." if note else ""
 
     def show_again(self, index: int) -> None:
         """Show one step again; if many are asked for at once, only the last of them."""

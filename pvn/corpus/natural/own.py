@@ -9,6 +9,7 @@ import csv
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,9 @@ SPACING = 1.0
 ENVIRONMENT_BLOCK = 1_000_000
 """Numbers of environments that are kept for each file: the first block has the generated fields, the second those of
 the bundled natural instructions, and each file that is added the next one that is free."""
+
+_KEY = re.compile(r'[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+"""A key of a JSON object, and what is around it."""
 
 Value = TypeVar("Value")
 Points = npt.NDArray[np.float64]
@@ -74,7 +78,7 @@ class _Problems:
 
 def _text(text: object) -> str:
     if not isinstance(text, str):
-        raise ValueError(f"text: got {text!r:.60}, expected an instruction in quotes")
+        raise ValueError(f"text: got {json.dumps(text):.60}, expected an instruction in quotes")
     words = text.split()
     if not tokenise(text):
         raise ValueError(f"text: got {text!r:.60}, expected an instruction in words")
@@ -143,30 +147,38 @@ def _first_environment(corpus: Corpus) -> int:
     return max(2, highest // ENVIRONMENT_BLOCK + 1) * ENVIRONMENT_BLOCK
 
 
-def _shown(key: str) -> str:
-    return f"{key!r:.40}"
+def _pairs(text: str) -> Iterator[tuple[int, str, Any]]:
+    """The pairs of a JSON object, valid text: the line of the key, the key, and the value.
+
+    A dictionary has no lines, and would hide that a key is there twice.
+    """
+    decoder, line, begin, end = json.JSONDecoder(), 1, 0, 0
+    while found := _KEY.search(text, end):
+        line += text.count("\n", begin, found.start(1))
+        begin = found.start(1)
+        value, end = decoder.raw_decode(text, found.end())
+        yield line, json.loads(found[1]), value
 
 
 def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
     """Segments of a corpus in the words of a JSON file."""
-
-    def pairs_of(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        return pairs  # and not a dictionary, which would hide that a key occurs twice
-
-    content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=pairs_of)
-    if not isinstance(content, list) or not all(isinstance(pair, tuple) for pair in content) or not content:
+    source = path.read_text(encoding="utf-8-sig")
+    content = json.loads(source)
+    if not isinstance(content, dict) or not content:
         raise ValueError(f'{path}: expected an object of segments and texts, such as {{"12-3": "go to the well"}}')
     known = {segment.id: (split, segment) for split, part in corpus.splits.items() for segment in part}
-    first, problems, counts = _first_environment(corpus), _Problems(path), Counter(key for key, _ in content)
+    first, problems = _first_environment(corpus), _Problems(path)
+    lines: dict[str, int] = {}
     told: dict[Split, list[Segment]] = {split: [] for split in SPLITS}
-    for key, count in counts.items():
-        if count > 1:
-            problems.note(_shown(key), f"got it {count} times, expected each segment once")
-    for key, value in content:
-        text = problems.attempt(_shown(key), _text, value)
+    for line, key, value in _pairs(source):
+        where = f"line {line}, {key!r:.40}"
+        if key in lines:
+            problems.note(where, f"is in line {lines[key]} already, expected each segment once")
+        lines[key] = line
+        text = problems.attempt(where, _text, value)
         if key not in known:
             example = next(iter(known), "12-3")
-            problems.note(_shown(key), f"no such segment in {corpus.name}, expected an id such as {example!r}")
+            problems.note(where, f"no such segment in {corpus.name}, expected an id such as {example!r}")
         elif text is not None:
             split, segment = known[key]
             note = segment.annotation
@@ -227,26 +239,39 @@ class _Flights:
         return self.layouts[name]
 
 
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV file, the header too, each with the line it begins in."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader, begin = csv.reader(file, strict=True), 1
+        try:
+            for cells in reader:
+                yield begin, cells
+                begin = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}, line {begin}: not valid CSV ({error}); correct the row that begins there: perhaps a quote is "
+                "not closed"
+            ) from None
+
+
 def _rows(path: Path, problems: _Problems) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows of a CSV file by the names of its columns, each with the line it begins in."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        header = [name.strip() for name in next(reader, [])]
-        missing = [name for name in NEEDED if name not in header]
-        strange = [name for name in header if name not in NEEDED + OPTIONAL or header.count(name) > 1]
-        if missing or strange:
-            got = f"misses {', '.join(missing)}" if missing else f"has {strange[0]!r}"
-            raise ValueError(
-                f"{path}, line 1: the header {got}, expected the columns {', '.join(NEEDED)} and, if you like, "
-                f"{' and '.join(OPTIONAL)}, each once"
-            )
-        begin = reader.line_num + 1
-        for cells in reader:
-            where, begin = f"line {begin}", reader.line_num + 1
-            if cells and len(cells) != len(header):
-                problems.note(where, f"got {len(cells)} cells, expected {len(header)}, one for each column")
-            elif cells:
-                yield where, dict(zip(header, cells, strict=True))
+    records = _records(path)
+    header = [name.strip() for name in next(records, (1, []))[1]]
+    missing = [name for name in NEEDED if name not in header]
+    strange = [name for name in header if name not in NEEDED + OPTIONAL or header.count(name) > 1]
+    if missing or strange:
+        got = f"misses {', '.join(missing)}" if missing else f"has {strange[0]!r}"
+        raise ValueError(
+            f"{path}, line 1: the header {got}, expected the columns {', '.join(NEEDED)} and, if you like, "
+            f"{' and '.join(OPTIONAL)}, each once"
+        )
+    for begin, cells in records:
+        where = f"line {begin}"
+        if cells and len(cells) != len(header):
+            problems.note(where, f"got {len(cells)} cells, expected {len(header)}, one for each column")
+        elif cells:
+            yield where, dict(zip(header, cells, strict=True))
 
 
 def _flown(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
@@ -284,8 +309,6 @@ def read_instructions(path: Path | str, corpus: Corpus, *, author: str | None = 
         raise ValueError(f"{path}: not UTF-8 text ({error}); save it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: not valid JSON ({error}); correct the file") from None
-    except csv.Error as error:
-        raise ValueError(f"{path}: not valid CSV ({error}); correct the file") from None
     # Segments of a field stay together, as in every corpus, even if their lines are apart.
     order = {
         split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))

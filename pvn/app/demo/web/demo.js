@@ -3,7 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const isPhone = () => matchMedia("(max-width: 820px)").matches;
-const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), sent: null, waiting: null, isNew: true };
+const shown = { state: "choosing", menus: null, layout: null, drone: null, path: [], unknown: new Set(), readAs: new Map(), sent: null, waiting: null, isNew: true };
 let socket = null;
 
 // One visit for each tab; a reloaded tab finds its visit again.
@@ -94,12 +94,18 @@ function setPicture(image, source) {
 
 function markUnknown() {
   const text = $("instruction").value;
-  const parts = text.split(/([\p{L}\p{N}]+)/u).map((part) => (shown.unknown.has(part.normalize("NFKC").toLowerCase()) ? element("u", {}, part) : part));
+  const unknown = new Set(), readAs = new Set();
+  const parts = text.split(/([\p{L}\p{N}]+)/u).map((part) => {
+    const word = part.normalize("NFKC").toLowerCase(), term = shown.readAs.get(word);
+    if (shown.unknown.has(word)) unknown.add(`“${part}”`);
+    else if (term) readAs.add(`“${part}” is read as “${term}”`);
+    else return part;
+    return element("u", { className: term ? "read" : "" }, part);
+  });
   $("marks").replaceChildren(...parts, "\u200b");
   $("marks").scrollTop = $("instruction").scrollTop;
-  const words = parts.filter((part) => typeof part !== "string").map((part) => `“${part.textContent}”`);
-  const named = [...new Set(words)];
-  $("unknown").textContent = named.length ? `${named.join(", ")}: not ${named.length > 1 ? "words" : "a word"} the pilot knows` : "";
+  $("unknown").textContent = unknown.size ? `${[...unknown].join(", ")}: not ${unknown.size > 1 ? "words" : "a word"} the pilot knows` : "";
+  $("read-as").textContent = [...readAs].join(", ");
 }
 
 // What is being typed outlives a reload, as long as the page is about the same.
@@ -267,6 +273,7 @@ const show = {
   },
   unknown(message) {
     shown.unknown = new Set(message.words);
+    shown.readAs = new Map(Object.entries(message.read_as));
     markUnknown();
   },
   status(message) {
