@@ -151,6 +151,16 @@ def test_the_results_page_has_what_the_shipped_agent_reached():
     assert f"| pvn-plus | {' | '.join(swept)} |" in text
 
 
+def test_the_results_page_tells_how_flights_past_something_and_back_are_followed():
+    docs = RUNS.parent / "docs"
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    for name in ("pvn", "pvn-plus"):
+        content = json.loads((docs / "results" / "plus" / "shipped" / f"{name}_returns.json").read_text("utf-8"))
+        whole = Summary.from_json(content).overall
+        assert whole.flights == runpy.run_path(str(RUNS / "plus.py"))["NUM_RETURNS"]
+        assert f"| {name} | {whole.sr} | {whole.ndtw.value:.2f} | {whole.sdtw.value:.2f} |" in text
+
+
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
