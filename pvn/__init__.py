@@ -2,7 +2,7 @@
 
     import pvn
 
-    agent = pvn.load_agent("pvn")
+    agent = pvn.load_agent("pvn-plus")
     corpus = pvn.read_corpus("corpus")
     tasks = [segment.task for segment in corpus["dev"][:4]]
     log = pvn.fly(pvn.simulator_for(tasks), tasks, agent)

@@ -3,7 +3,7 @@
 with AirSimField("127.0.0.1", 41451) as field:
     start = field.take_off()
     task = Task(field.layouts[0], start, "go to the tree")
-    log = fly(field, [task], load_agent("pvn"))
+    log = fly(field, [task], load_agent("pvn-plus"))
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 with MavlinkField("udpin://0.0.0.0:14540", "http://127.0.0.1:8088/camera.mjpg", options=options) as field:
     task = Task(field.layouts[0], field.take_off(), "go to the tree")
-    log = fly(field, [task], load_agent("pvn"))
+    log = fly(field, [task], load_agent("pvn-plus"))
 """
 
 from __future__ import annotations
