@@ -12,7 +12,7 @@ from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, arc, steer_along, straight_line, wander
 from pvn.corpus.meadow.tours import MAX_PATH, NEARLY_IN_VIEW, STRIDES_PER_POINT, first_pose
 from pvn.paths import Points, length_of, wrap_radians
-from pvn.world.layout import Layout, sample_layout
+from pvn.world.layout import sample_layout
 from pvn.world.task import Demonstration, Task
 
 MAX_DISTANCE = 16.0
@@ -65,11 +65,11 @@ def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Genera
     """A path (P, 2) there and back, or None if there is no room for it."""
     side = 1 if generator.random() < 0.5 else -1
     out, angle = _way_out(scene, pose, mark, side, generator)
-    far, is_loop = out[-1], generator.random() < LOOP_SHARE
+    far, away, is_loop = out[-1], angle - side * math.pi / 2, generator.random() < LOOP_SHARE
     if is_loop:  # away from the landmark, which would otherwise be flown round
-        radius, inwards = generator.uniform(3.0, 4.0), angle - side * math.pi / 2
-        centre = far + radius * np.array([math.cos(inwards), math.sin(inwards)])
-        curve = arc(centre[0], centre[1], radius, inwards + math.pi, -side * math.pi)
+        radius = generator.uniform(3.0, 4.0)
+        centre = far + radius * np.array([math.cos(away), math.sin(away)])
+        curve = arc(centre[0], centre[1], radius, away + math.pi, -side * math.pi)
         far = curve[-1]
     end = _end(scene, pose, mark, far, generator)
     is_to_start = math.hypot(end[0] - pose.x, end[1] - pose.y) < 1.0
@@ -80,7 +80,7 @@ def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Genera
         parts = [_steer(np.concatenate([out, curve[1:], back[1:]]), pose.heading, generator)]
     else:
         if is_to_start:
-            away, metres = angle - side * math.pi / 2, generator.uniform(1.0, 2.5)
+            metres = generator.uniform(1.0, 2.5)
             x, y = out[len(out) // 2] + metres * np.array([math.cos(away), math.sin(away)])
             back = np.concatenate([straight_line(far[0], far[1], x, y), straight_line(x, y, end[0], end[1])[1:]])
         parts = [_steer(out, pose.heading, generator), _steer(back, angle + math.pi, generator)]
@@ -94,15 +94,13 @@ def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Genera
     return path if is_passed_once and len(path) <= MAX_PATH else None
 
 
-def sample_returns(seed: int, count: int, layout: Layout | None = None) -> list[Demonstration]:
-    """Flights there and back in one field, a random one by default; fewer than `count` where there is little room."""
+def sample_returns(seed: int, count: int) -> list[Demonstration]:
+    """Flights there and back in one random field; fewer than `count` where there is little room."""
     flights: list[Demonstration] = []
-    for attempt in itertools.count():  # until a field has landmarks
-        scene = Scene.of(layout or sample_layout(seed + attempt * 1_000_000_007))
-        if layout is not None or len(scene.centres):
-            break
+    layouts = (sample_layout(seed + attempt * 1_000_000_007) for attempt in itertools.count())
+    scene = Scene.of(next(layout for layout in layouts if layout.landmarks))
     generator = np.random.default_rng((seed, 7))
-    for _ in range(TRIES_PER_FIELD if len(scene.centres) else 0):
+    for _ in range(TRIES_PER_FIELD):
         if len(flights) == count:
             break
         pose = first_pose(scene, generator)
