@@ -74,7 +74,7 @@ def _is_leave(flight: _Flight, event: Event) -> bool:
 def _is_bend(flight: _Flight, event: Event) -> bool:
     before, after = event.at - event.metres / 2, event.at + event.metres / 2
     turned = math.degrees(wrap_radians(flight.direction(after) - flight.direction(before)))
-    if event.amount in ("back", "about"):
+    if event.is_turn_back:
         return abs(turned) > 100  # the other way, more or less; a curve may well be longer than half a circle
     return event.side * turned > (50 if event.amount == "sharp" else 30)
 

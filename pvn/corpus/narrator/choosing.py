@@ -84,7 +84,7 @@ def _way_weight(event: Event) -> float:
 
 def _turn_back_of(way: Sequence[Event]) -> Event | None:
     """The first turn back in flight, if there is one."""
-    return next((event for event in way if event.kind == "bend" and event.amount in ("back", "about")), None)
+    return next((event for event in way if event.is_turn_back), None)
 
 
 def _passed_before_turn(way: Sequence[Event]) -> list[Event]:

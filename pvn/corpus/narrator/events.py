@@ -46,6 +46,11 @@ class Event:
     colour: str = ""
     """Of a fence."""
 
+    @property
+    def is_turn_back(self) -> bool:
+        """Whether the flight turns back here, in a curve or on the spot."""
+        return self.kind == "bend" and self.amount in ("back", "about")
+
 
 def side_of(angle: float) -> int:
     """1 for an angle to the left, -1 for one to the right."""

@@ -67,7 +67,7 @@ def _says_to_come_back(narration: Narration) -> bool:
     passed = {mark for event in events if event.kind in ("pass", "both") for mark in event.marks}
     return any(
         event.kind == "end start"
-        or (event.kind == "bend" and event.amount in ("back", "about"))
+        or event.is_turn_back
         or (event.kind == "end front" and not passed.isdisjoint(event.marks))
         for event in events
     )

@@ -10,7 +10,7 @@ import numpy as np
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, arc, steer_along, straight_line, wander
-from pvn.corpus.meadow.tours import MAX_PATH, NEARLY_IN_VIEW, STRIDES_PER_POINT, first_pose
+from pvn.corpus.meadow.tours import MAX_PATH, MAX_TURN_IN_FLIGHT, NEARLY_IN_VIEW, STRIDES_PER_POINT, first_pose
 from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.layout import sample_layout
 from pvn.world.task import Demonstration, Task
@@ -43,7 +43,7 @@ def _steer(guide: Points, heading: float, generator: np.random.Generator) -> Poi
     """A flight along guide points (G, 2) that begins in their direction if that is far from the heading."""
     first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
     wanted = math.atan2(first[1], first[0])
-    is_turned_first = abs(wrap_radians(wanted - heading)) > math.radians(60)
+    is_turned_first = abs(wrap_radians(wanted - heading)) > MAX_TURN_IN_FLIGHT
     drift = wander(generator.standard_normal(len(guide) * 2 + 40))
     return steer_along(guide, wanted if is_turned_first else heading, drift)[0]
 

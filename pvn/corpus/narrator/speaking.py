@@ -155,7 +155,7 @@ class Speaker:
             return values[slot[1]]
 
         filled = _SLOT.sub(value, template)
-        if event.marks or event.amount not in ("back", "about"):  # after a turn back, what was passed is still "it"
+        if not event.is_turn_back:  # after a turn back, what was passed is still "it"
             self._mentioned = event.marks[0] if len(event.marks) == 1 else None
         return filled
 
