@@ -236,3 +236,17 @@ def test_smoke_beats_flying_straight_on(tmp_path):
         distance = log.goal_distance([demonstration.goal for demonstration in demonstrations])
         wins[type(pilot).__name__] = int(((distance < SUCCESS_M) & log.has_stopped).sum())
     assert wins["PVN"] > 1.1 * wins["Average"], wins
+
+
+def test_the_pictures_of_stage_1_are_from_the_flights_of_its_own_oracle(meadow, tmp_path, monkeypatch):
+    class Seen(Exception):
+        """That is all this test wants to know."""
+
+    def note(*_, oracle, **__):
+        raise Seen(oracle.max_left)
+
+    monkeypatch.setattr("pvn.learning.training.demonstrate", note)
+    for name, max_left in (("pvn", None), ("pvn-plus", 6.0)):
+        with pytest.raises(Seen) as seen:
+            train_system(meadow, SYSTEMS[name], recipe_for(SYSTEMS[name], "smoke"), tmp_path, stage="1")
+        assert seen.value.args == (max_left,)
