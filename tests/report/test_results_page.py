@@ -131,6 +131,20 @@ def test_the_published_results_say_what_their_files_say(tmp_path):
     ):
         gain = difference_of(runs(better), runs(worse)).interval
         assert told.format(*(f"{value:.1f}" for value in (gain.value, gain.low, gain.high))) in "\n".join(published)
+    for name, better, worse in (
+        ("ideal Act against PVN", "pvn-ideal-act", "pvn"),
+        ("ideal Act against the doubled yaw rate", "pvn-ideal-act", "pvn-double-yaw-rate"),
+        ("half the height against no goal", "pvn-half-height", "pvn-no-goal"),
+    ):
+        ours, theirs = runs(better), runs(worse)
+        gains = [str(difference_of({seed: ours[seed]}, {seed: theirs[seed]}).interval) for seed in (0, *further)]
+        assert f"| {name} | {' | '.join(gains).replace('-0.0', '0.0')} |" in published
+    quick = read("variants/no-dagger_yaw2_seed2_dev")
+    gain = difference_of({2: runs("pvn-ideal-act")[2]}, {2: quick}).interval
+    assert (
+        f"no DAgger reaches {runs('pvn-no-dagger')[2].overall.sr.value:.1f}%, with the doubled yaw rate "
+        f"{quick.overall.sr.value:.1f}%, and ideal Act {gain.value:.1f} points ({gain.low:.1f} to {gain.high:.1f}) more"
+    ) in "\n".join(published)
     for beginning in ("Pairs of systems", "Development split."):
         assert next(line for line in computed.splitlines() if line.startswith(beginning)) in published
 
@@ -149,10 +163,14 @@ def test_the_published_results_say_how_flights_that_begin_with_a_turn_end():
         for stem in ("pvn-double-yaw-rate", "pvn", "seed1/pvn-double-yaw-rate", "seed1/pvn")
     )
     side, behind = (told(group("seed1/pvn-no-goal", bearing).early_stops) for bearing in ("side", "behind"))
+    side_2, behind_2 = (f"{group('seed2/pvn-no-goal', where).early_stops.value:.1f}%" for where in ("side", "behind"))
+    no_goal_2, no_aux_2 = (told(group(f"seed2/{name}", "ahead").sr) for name in ("pvn-no-goal", "pvn-no-aux"))
     no_goal, no_aux = (told(group(f"seed1/{name}", "ahead").sr) for name in ("pvn-no-goal", "pvn-no-aux"))
     for sentence in (
         f"it reaches {quick} where PVN reaches {slow}, and {quick_1} instead of {slow_1} with seed 1",
         f"stops within two steps in {side} of the flights whose path leads to the side and in {behind} of those",
         f"where it leads ahead, no goal reaches {no_goal} and no aux {no_aux}",
+        f"With seed 2 it stops within two steps in {side_2} and {behind_2}, and where the path leads ahead it reaches "
+        f"{no_goal_2}, no aux {no_aux_2}.",
     ):
         assert sentence in published
