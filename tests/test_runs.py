@@ -161,6 +161,18 @@ def test_the_results_page_tells_how_flights_past_something_and_back_are_followed
         assert f"| {name} | {whole.sr} | {whole.ndtw.value:.2f} | {whole.sdtw.value:.2f} |" in text
 
 
+@pytest.mark.parametrize("name", ["pvn", "pvn-plus", "oracle"])
+def test_the_results_page_tells_how_many_paragraphs_are_brought_to_the_end(name):
+    docs = RUNS.parent / "docs"
+    path = docs / "results" / "plus" / "paragraphs" / f"{name}_dev_phrases_402.json"
+    summary = Summary.from_json(json.loads(path.read_text(encoding="utf-8")))
+    found = summary.paragraphs
+    rates = " | ".join(map(str, (found.brought_to_end, found.completed, found.sr, summary.overall.sr)))
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    assert f"| {name} | {rates} |" in text
+    assert f"The first {found.paragraphs} paragraphs of dev in phrases, {found.instructions} instructions" in text
+
+
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
