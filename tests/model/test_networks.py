@@ -27,7 +27,8 @@ def results_and_gradients(network, inputs, device, *, is_compiled=False):
 def make(name):
     """A network with weights that are always the same, and inputs for it."""
     torch.manual_seed(0)
-    if name == "lingunet":  # down to 2x2 cells: in 32 bits, a rectifier there that rounds to the other side moves it all
+    if name == "lingunet":
+        # In 64 bits: it is down to 2x2 cells, and one rectifier there that is rounded to the other side changes a lot.
         return LingUNet(35, 30).double(), (torch.randn(3, 35, 64, 64).double(), torch.randn(3, 30).double())
     network = ResNet(is_quick=name == "quick encoder")
     for parameter in network.parameters():

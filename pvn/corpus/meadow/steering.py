@@ -8,14 +8,18 @@ import numba
 import numpy as np
 
 from pvn.corpus.meadow.scene import CLEARANCE
-from pvn.paths import length_of, wrap_radians
+from pvn.paths import Points, length_of, wrap_radians
 
 STRIDE = 0.25
 """Distance between the points of a path while it is made, metres."""
+STRIDES_PER_POINT = 4
+"""Strides between two points of a finished path, which are then a metre apart."""
 LOOK_AHEAD = 2.0
 """A person steers towards a point this far along the line, metres."""
 TURN_RADIUS = 3.0
 """Radius of the tightest curve, metres: at 3 m/s and 60 degrees per second it is 2.9 m."""
+MAX_TURN_IN_FLIGHT = math.radians(60)
+"""A person who has to turn by more than this turns on the spot before flying on, radians."""
 WANDER_RAD = math.radians(5.0)
 """Standard deviation of the heading from where the person means to fly, radians."""
 WANDER_LENGTH = 4.0
@@ -138,3 +142,23 @@ def steer_along(guide, heading, drift):
         points[step + 1, 0] = x + STRIDE * math.cos(heading)
         points[step + 1, 1] = y + STRIDE * math.sin(heading)
     return points[:0].copy(), heading
+
+
+def fly_along(
+    guide: Points, heading: float, generator: np.random.Generator, *, turns_first: bool = False
+) -> tuple[Points, float]:
+    """Points (P, 2) of a flight along guide points (G, 2), and the heading at its end; see `steer_along`.
+
+    It begins in the direction of the guide, as after a turn on the spot, if that is far from the heading, or if
+    `turns_first`.
+    """
+    first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
+    wanted = math.atan2(first[1], first[0])
+    is_turned = turns_first or abs(wrap_radians(wanted - heading)) > MAX_TURN_IN_FLIGHT
+    drift = wander(generator.standard_normal(len(guide) * 2 + 40))
+    return steer_along(guide, wanted if is_turned else heading, drift)
+
+
+def every_metre(points: Points) -> Points:
+    """Points a stride apart (P, 2), at least two of them, as points a metre apart: without the first, with the last."""
+    return np.concatenate([points[STRIDES_PER_POINT : -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT], points[-1:]])

@@ -15,12 +15,10 @@ from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
-from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, steer_along, wander
+from pvn.corpus.meadow.steering import STRIDE, every_metre, fly_along
 from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
-STRIDES_PER_POINT = 4
-"""Strides between two points of a finished path, which are then a metre apart."""
 IN_VIEW = math.radians(38)
 """A little less than half the camera's view: what an instruction means is in the picture. Like the other angles here,
 radians off the heading."""
@@ -29,8 +27,6 @@ OUT_OF_VIEW_SHARE = 0.1
 """Share of flights that may begin with something slightly out of view, as people's do."""
 AHEAD_OR_ASIDE = math.radians(90)
 """For later manoeuvres of a list: the drone turns towards the landmark without an explicit instruction."""
-MAX_TURN_IN_FLIGHT = math.radians(60)
-"""A person who has to turn by more than this turns on the spot before flying on."""
 MAX_MENTION_DISTANCE = 20.0
 """Landmarks further away are not mentioned, metres."""
 TRIES_AHEAD, TRIES_TURNING = 60, 60
@@ -73,8 +69,7 @@ class PlannedFlight:
         """Points (P, 2), field frame, a metre apart; and the index of the point at which each manoeuvre ends."""
         parts, stops, count = [self.flown[0].points[:1]], [], 1
         for flown in self.flown:
-            inner = flown.points[STRIDES_PER_POINT : -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT]
-            part = np.concatenate([inner, flown.points[-1:]]) if len(flown.points) > 1 else flown.points[:0]
+            part = every_metre(flown.points) if len(flown.points) > 1 else flown.points[:0]
             parts.append(part)
             count += len(part)
             stops.append(count - 1)
@@ -183,14 +178,7 @@ class _Planner:
     def _steer(self, manoeuvre: Manoeuvre, guide: Points) -> FlownManoeuvre | None:
         if len(guide) < 4 or not is_clear(guide[2:], self.scene.centres, self.scene.solids):
             return None
-        heading = self.pose.heading
-        first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
-        wanted = math.atan2(first[1], first[0])
-        error = wrap_radians(wanted - heading)
-        if abs(error) > MAX_TURN_IN_FLIGHT or manoeuvre.kind == "toward":
-            heading = wanted
-        drift = wander(self.generator.standard_normal(len(guide) * 2 + 40))
-        points, after = steer_along(guide, heading, drift)
+        points, after = fly_along(guide, self.pose.heading, self.generator, turns_first=manoeuvre.kind == "toward")
         if not len(points) or not is_clear(points[1:], self.scene.centres, self.scene.solids):
             return None
         return FlownManoeuvre(points, self.pose.heading, wrap_radians(after))

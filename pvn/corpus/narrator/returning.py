@@ -9,9 +9,9 @@ import numpy as np
 
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
-from pvn.corpus.meadow.steering import STRIDE, TURN_RADIUS, arc, steer_along, straight_line, wander
-from pvn.corpus.meadow.tours import MAX_PATH, MAX_TURN_IN_FLIGHT, NEARLY_IN_VIEW, STRIDES_PER_POINT, first_pose
-from pvn.paths import Points, length_of, wrap_radians
+from pvn.corpus.meadow.steering import STRIDE, arc, every_metre, fly_along, straight_line
+from pvn.corpus.meadow.tours import MAX_PATH, NEARLY_IN_VIEW, first_pose
+from pvn.paths import Points, length_of
 from pvn.world.layout import sample_layout
 from pvn.world.task import Demonstration, Task
 
@@ -39,26 +39,12 @@ def _way_out(scene: Scene, pose: Pose, mark: int, side: int, generator: np.rando
     return straight_line(pose.x, pose.y, *end), angle
 
 
-def _steer(guide: Points, heading: float, generator: np.random.Generator) -> Points:
-    """A flight along guide points (G, 2) that begins in their direction if that is far from the heading."""
-    first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
-    wanted = math.atan2(first[1], first[0])
-    is_turned_first = abs(wrap_radians(wanted - heading)) > MAX_TURN_IN_FLIGHT
-    drift = wander(generator.standard_normal(len(guide) * 2 + 40))
-    return steer_along(guide, wanted if is_turned_first else heading, drift)[0]
-
-
 def _end(scene: Scene, pose: Pose, mark: int, place: Points, generator: np.random.Generator) -> Points:
     """Where a flight ends that comes back from a place (2,): where it began, or on this side of the landmark."""
     if generator.random() < TO_START_SHARE:
         return np.array([pose.x, pose.y]) + generator.uniform(-0.6, 0.6, 2)
     off = place - scene.centres[mark]
     return scene.centres[mark] + off / math.hypot(off[0], off[1]) * scene.radii[mark] * generator.uniform(1.0, 1.15)
-
-
-def _every_metre(points: Points) -> Points:
-    """Points a stride apart (P, 2) as points a metre apart, with the first and the last."""
-    return np.concatenate([points[: -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT], points[-1:]])
 
 
 def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Generator) -> Points | None:
@@ -77,16 +63,16 @@ def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Genera
     if len(back) * STRIDE < MIN_BACK:
         return None
     if is_loop:
-        parts = [_steer(np.concatenate([out, curve[1:], back[1:]]), pose.heading, generator)]
+        parts = [fly_along(np.concatenate([out, curve[1:], back[1:]]), pose.heading, generator)[0]]
     else:
         if is_to_start:
             metres = generator.uniform(1.0, 2.5)
             x, y = out[len(out) // 2] + metres * np.array([math.cos(away), math.sin(away)])
             back = np.concatenate([straight_line(far[0], far[1], x, y), straight_line(x, y, end[0], end[1])[1:]])
-        parts = [_steer(out, pose.heading, generator), _steer(back, angle + math.pi, generator)]
+        parts = [fly_along(out, pose.heading, generator)[0], fly_along(back, angle + math.pi, generator)[0]]
     if not all(len(part) > 4 and is_clear(part[1:], scene.centres, scene.solids) for part in parts):
         return None
-    path = np.concatenate([_every_metre(parts[0]), *(_every_metre(part)[1:] for part in parts[1:])])
+    path = np.concatenate([parts[0][:1], *map(every_metre, parts)])
     distance = length_of(*(path - scene.centres[mark]).T)
     nearest, turned = int(distance.argmin()), int(length_of(*(path - path[0]).T).argmax())
     later = distance[turned:] if is_to_start else distance[turned:-4]
