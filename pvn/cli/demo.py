@@ -35,7 +35,7 @@ class Demo:
 
     def run(self) -> None:
         """Serve until interrupted."""
-        from rich.console import Console
+        from pvn.cli.progress import working
 
         if self.public and self.host != "127.0.0.1":
             raise ValueError(
@@ -56,9 +56,8 @@ class Demo:
             runs=self.runs,
             device=self.device,
         )
-        console = Console()
-        with console.status("warming up (compiling takes a minute, the first time only)") as status:
-            server = DemoServer(config, watch=status.update)
+        with working("warming up (compiling takes a minute, the first time only)") as tell:
+            server = DemoServer(config, watch=tell)
         with server:
             print(f"the demo is at {server.url} (Ctrl-C ends it)", flush=True)
             for line in server.opened():

@@ -22,6 +22,8 @@ OUTLINE = "#000000"
 """Around lines, dots and letters, so that they stand out on any ground."""
 REACHED, MISSED = "#009e73", "#d55e00"
 """Outcomes of flights; always beside a word that says the same."""
+TOUCHED = "#ff4488"
+"""Around a landmark that was flown through or brushed; not MISSED's colour, which is too near to a goal's."""
 STOP_PROBABILITY, SPEED, YAW_RATE = "#d55e00", "#0072b2", "#cc79a7"
 """Curves over a flight, on white."""
 MAP_COMPONENTS = np.array([[0.84, 0.37, 0.0], [0.0, 0.3, 0.85], [0.16, 0.33, 0.15]])

@@ -28,6 +28,8 @@ from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from viser.transforms import SO3  # noqa: E402
 
+from pvn.world.shapes import solid_extent  # noqa: E402
+
 SCALE = 0.5
 """Pixels that are drawn for each pixel of the page, across and down: a renderer in software has to save work."""
 SCRIPT_LIMIT_S = 120.0
@@ -121,6 +123,11 @@ class Guest:
         """Viser's handle of this guest's 3D view."""
         key = self.ask("sessionStorage.getItem('pvn-visitor')")
         return self.server.visits.find(key).page._view.client
+
+    def view_has_names(self):
+        """Whether the field in 3D names its landmarks."""
+        key = self.ask("sessionStorage.getItem('pvn-visitor')")
+        return self.server.visits.find(key).page._view._landmarks[0][2].visible
 
     def click(self, name):
         """Click on an element by its id, as soon as it is there and takes clicks."""
@@ -216,7 +223,7 @@ def test_the_tab_has_our_name_and_what_the_drone_sees_is_there_from_the_start(on
 
 
 def test_things_are_dragged_and_turned(one):
-    """A landmark by itself, the drone by itself, and the drone's heading by its handle."""
+    """Landmarks and the drone by themselves, and both are turned by their handles, a landmark after a click on it."""
     one.wait_for_view()
     session = one.session
     index = [landmark.name for landmark in session.setup.layout.landmarks].index("GoldCone")
@@ -226,6 +233,13 @@ def test_things_are_dragged_and_turned(one):
     one.wait_for("document.getElementById('status').textContent.includes('rearranged')", "the change")
     moved = session.setup.layout.landmarks[index]
     assert moved.x - cone.x == pytest.approx(4, abs=1.0) and abs(moved.y - cone.y) < 1.0
+    one.drag(one.on_screen((moved.x, moved.y, 1.0)), one.on_screen((moved.x, moved.y, 1.0)))
+    reach = moved.scale * solid_extent(moved.name) + 1.0
+    ball = (moved.x + reach * np.cos(moved.yaw), moved.y + reach * np.sin(moved.yaw), 0.4)
+    one.wait_for_colour(ball, lambda red, green, blue: red > 150 > green > blue + 40, "an orange ball")
+    one.drag(one.on_screen(ball), one.on_screen((moved.x - reach, moved.y, 0.4)))
+    one.wait_until(lambda: session.setup.layout.landmarks[index].yaw != moved.yaw, "a turned landmark")
+    assert abs(abs(session.setup.layout.landmarks[index].yaw) - np.pi) < 0.6
     x, y, yaw = session.setup.start
     ball = (x + 1.6 * np.cos(yaw), y + 1.6 * np.sin(yaw), 0.4)
     one.wait_for_colour(ball, lambda red, green, blue: min(red, green) > 150 > blue, "a yellow ball")
@@ -263,12 +277,17 @@ def test_enter_flies_on_from_where_the_drone_is_and_a_reloaded_page_has_lost_not
     assert second.pose(0)[:2].tolist() == pytest.approx(first_end[:2], abs=1e-3)
     said = one.ask("[...document.querySelectorAll('#flights .said')].map(said => said.textContent)")
     assert said == ["go to the gorilla and stop", "turn left"]
+    one.ask("(document.getElementById('names').click(), 1)")
+    one.wait_until(lambda: not one.view_has_names(), "that the names are hidden")
     one.type("and then")
     address, session = one.ask("location.href"), one.session
     one.driver.refresh()
     one.wait_for("document.querySelectorAll('#flights li').length == 2", "the flights after reloading")
     assert one.session is session and one.ask("location.href") == address
     one.wait_for("document.getElementById('instruction').value == 'and then'", "what was being typed")
+    assert one.ask("document.getElementById('speed').value") == "as fast as possible"
+    assert not one.ask("document.getElementById('names').checked")
+    one.ask("(document.getElementById('names').click(), 1)")
     one.wait_for_view()
     x, y = (float(part) for part in second.pose(second.num_positions - 1)[:2])
     assert one.client.scene is not None and one.server.visits.find(one.ask("sessionStorage.getItem('pvn-visitor')"))
@@ -365,8 +384,10 @@ def test_on_a_phone_the_panel_is_one_line_while_it_flies_and_the_maps_are_a_swip
         line, view = (guest.driver.find_element(By.ID, name).rect for name in ("line", "viewer"))
         assert line["height"] < 60 and view["height"] > 0.85 * guest.ask("innerHeight")
         assert not guest.driver.find_element(By.ID, "sheet").is_displayed()
-        camera = guest.server.visits.find(guest.ask("sessionStorage.getItem('pvn-visitor')")).page._camera
-        assert camera == "follow"
+        drone = guest.session.setup.start
+        guest.wait_until(
+            lambda: np.linalg.norm(guest.client.camera.position[:2] - drone[:2]) < 20, "the camera behind it"
+        )
         guest.click("line-stop")
         guest.wait_for("!document.body.classList.contains('folded')", "that the panel unfolds")
         tabs = guest.ask("[...document.querySelectorAll('#pages button')].map(tab => tab.textContent)")

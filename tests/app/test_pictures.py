@@ -129,5 +129,14 @@ def test_all_four_fences_are_in_view_at_any_size_of_the_window(mode, aspect):
 
 def test_the_camera_that_follows_looks_over_the_drone_at_what_is_ahead():
     place = camera_place("follow", np.array([10, 20, 5, 0, 0, np.pi / 2], np.float32), np.radians(75), 1.5)
-    assert place.position[:2] == pytest.approx((10, 12)) and place.position[2] > 5
+    assert place.position[:2] == pytest.approx((10, 13.5)) and place.position[2] > 5
     assert place.target[1] > 25
+
+
+@pytest.mark.parametrize("metres", range(5, 16))
+def test_the_drone_covers_nothing_that_it_still_flies_to(metres):
+    place = camera_place("follow", np.array([10, 20, 5, 0, 0, np.pi / 2], np.float32), np.radians(75), 1.5)
+    seen = np.array([10.0, 20 + metres, 1.0]) - place.position
+    drone = np.array([10.0, 20, 5]) - place.position
+    away = drone - seen * (drone @ seen) / (seen @ seen)
+    assert np.linalg.norm(away) > 0.6, "the line of sight passes outside of the drone, which reaches 0.5 m"

@@ -90,6 +90,16 @@ def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(view):
         assert label.position[2] == pytest.approx(top + 0.25)  # viser scales the mesh of a node, but not its children
 
 
+def test_for_the_camera_that_follows_names_are_at_the_foot_of_landmarks_and_nothing_hides_the_way(view):
+    view.client.camera = SimpleNamespace(**vars(view.client.camera))
+    view.show_layout(Layout(tuple(two_windmills(1, 1))))
+    for mode, is_below in (("follow", True), ("overview", False)):
+        view.show_camera(mode)
+        for _, _, label in view._landmarks:
+            assert (label.position[2] < 0, label.anchor) == (is_below, "top-center" if is_below else "bottom-center")
+        assert view._frustum.visible == view._plumb_line.visible == (not is_below)
+
+
 def test_what_was_touched_is_marked_until_the_next_flight(view, field):
     view.show_layout(Layout(tuple(two_windmills(1, 1))))
     noun = LANDMARK_CLASSES["Windmill"].noun
@@ -370,7 +380,9 @@ def test_visitors_are_waited_for_and_then_forgotten(shared, field):
     assert visits.num_present == 1, "another page of theirs has closed"
     visits.leave("first-visitor", one)
     now[0] = 59.0
-    assert visits.num_present == 0 and visits.enter("first-visitor", first.page.link, two) is first
+    first.page.show_command("", False, "field=3&say=go+home")
+    first.page.show_command("", False, "field=3&say=go+home&say=turn+left")  # landed while the page was away
+    assert visits.num_present == 0 and visits.enter("first-visitor", "field=3&say=go+home", two) is first
     visits.leave("first-visitor", two)
     now[0] = 120.0
     visits.forget()

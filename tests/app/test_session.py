@@ -18,6 +18,7 @@ from pvn.app.demo.flight_setup import MAX_REQUESTS, random_field
 from pvn.app.demo.link import open_link
 from pvn.app.demo.pictures import decode
 from pvn.app.demo.shown_flight import ShownFlight
+from pvn.app.demo.slots import Slots
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
 from pvn.rollout.flight import fly
@@ -213,24 +214,53 @@ def test_a_link_flies_the_same(visit, shared, wait_until):
     assert np.array_equal(other.page.steps[-1].pose_world, end) and other.page.links[-1] == link
 
 
+def test_those_who_wait_are_told_their_place_and_fly_in_the_order_in_which_they_came(wait_until):
+    slots, told, flown, called_off = Slots(1), {who: [] for who in "abcd"}, [], set()
+    first: list[int] = []
+    slots.acquire(lambda: False, first.append)
+    assert first == [], "nobody is before the first"
+
+    def wait(who):
+        try:
+            slots.acquire(lambda: who in called_off, told[who].append)
+        except InterruptedError:
+            return
+        flown.append(who)
+
+    with ThreadPoolExecutor(4) as threads:
+        for place, who in enumerate("abcd", start=1):
+            threads.submit(wait, who)
+            wait_until(lambda who=who, place=place: told[who] == [place], "that it is told its place")
+        called_off.add("b")
+        wait_until(lambda: told["d"] == [4, 3], "that one less is before the last")
+        for count in (1, 2, 3):
+            slots.release()
+            wait_until(lambda count=count: len(flown) == count, "the next one's turn")
+    assert flown == ["a", "c", "d"] and told["c"] == [3, 2, 1]
+
+
 @pytest.mark.long
 def test_more_flights_than_slots_wait_for_their_turn(visit, shared, wait_until):
-    alone = replace(shared, slots=threading.Semaphore(1))
+    alone = replace(shared, slots=Slots(1))
     first, second = visit(CRAWL, alone), visit(0.0, alone)
     first.take_off()
     second.page.landed.clear()
     second.session.fly("go to the gorilla")
-    wait_until(lambda: any("takes off as soon as" in text for text in second.page.statuses), "that it is told to wait")
+    wait_until(
+        lambda: any("you are number 1 in line" in text for text in second.page.statuses), "that it is told to wait"
+    )
     assert second.session.state == "flying" and not second.page.steps
     first.session.stop()
     second.land()
     assert second.page.steps
     third = visit(0.0, alone)
-    assert alone.slots.acquire(timeout=300)
+    alone.slots.acquire(lambda: False, lambda place: None)
     third.settle()
     third.page.landed.clear()
     third.session.fly("go to the gorilla")
-    wait_until(lambda: any("takes off as soon as" in text for text in third.page.statuses), "that it is told to wait")
+    wait_until(
+        lambda: any("you are number 1 in line" in text for text in third.page.statuses), "that it is told to wait"
+    )
     third.session.stop()
     third.land()
     third.settle()

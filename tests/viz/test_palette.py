@@ -68,6 +68,10 @@ TOGETHER = {
         lambda: [median_colour(ground) for ground in (GRASS, LAKE)],
     ),
     "paths": (PATHS, lambda: [median_colour(ground) for ground in (GRASS, LAKE)]),
+    "obstacles in the demo": (
+        (palette.TOUCHED, palette.PREDICTED_TRAJECTORY, *PATHS),
+        lambda: [median_colour(ground) for ground in (GRASS, LAKE)],
+    ),
     "outcomes": ((palette.REACHED, palette.MISSED), lambda: ["white"]),
     "outcomes in films": ((palette.FILM_REACHED, palette.FILM_MISSED), lambda: [palette.FILM_BACKGROUND]),
     "curves": ((palette.STOP_PROBABILITY, palette.SPEED, palette.YAW_RATE), lambda: ["white"]),

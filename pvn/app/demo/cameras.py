@@ -15,8 +15,9 @@ from pvn.world.layout import FIELD_SIZE
 CameraMode = Literal["overview", "follow", "above"]
 Vector = npt.NDArray[np.float64]
 
-BEHIND, ABOVE, AHEAD, BELOW = 8.0, 5.0, 9.0, 3.5
-"""The camera that follows the drone is this far behind and above it, and looks at a point so far ahead and below."""
+BEHIND, ABOVE, AHEAD, BELOW = 6.5, 8.0, 9.0, 3.5
+"""The camera that follows the drone is this far behind and above it, and looks at a point so far ahead and below. From
+there the drone, 5 m above the ground, covers what is 4 m ahead of it, and nothing that it still flies to."""
 OVERVIEW = (-6.0, -38.0, 29.0)
 """Direction from the field to the camera that shows all of it."""
 MARGIN = 1.5

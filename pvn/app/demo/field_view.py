@@ -30,7 +30,7 @@ from pvn.world.shapes import solid_extent
 from pvn.world.task import SUCCESS_M
 
 FLOWN, DEMONSTRATED, GOAL, START, TOUCHED = map(
-    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.MISSED)
+    palette.rgb_bytes, (palette.FLOWN, palette.DEMONSTRATED, palette.GOAL, palette.START, palette.TOUCHED)
 )
 NO_POINTS = np.zeros((0, 2))
 CIRCLE = np.stack([trig(np.linspace(0, 2 * np.pi, 49)) for trig in (np.cos, np.sin)], -1)
@@ -153,15 +153,13 @@ class FieldView3D:
             cast_shadow=False,  # shadows are in the picture of the ground
             receive_shadow=False,
         )
-        top = landmark.scale * float(class_mesh(landmark.name).vertices[:, 2].max())
         label = self._scene.add_label(
             f"/landmarks/{index}/name",
             LANDMARK_CLASSES[landmark.name].noun,
-            position=(0.0, 0.0, top + 0.25),  # viser scales the mesh of a node, but not its children
             font_screen_scale=0.85,
             visible=self._has_names,
-            anchor="bottom-center",
         )
+        self._place_name(landmark, label)
         self._landmarks[index : index + 1] = [(landmark, node, label)]
 
         def carry(x: float, y: float) -> None:
@@ -170,6 +168,14 @@ class FieldView3D:
 
         self._drag(node, lambda: node.position, carry, lambda x, y: self._hands.move_landmark(index, x, y))
         node.on_click(lambda _: self._select(None if self._selected == index else index))
+
+    def _place_name(self, landmark: Landmark, label: viser.LabelHandle) -> None:
+        """Above the landmark; below its foot for the camera that follows, which looks at the next one over the name."""
+        is_below = self._camera_mode == "follow"
+        top = landmark.scale * float(class_mesh(landmark.name).vertices[:, 2].max())
+        # viser scales the mesh of a node, but not its children.
+        label.position = np.array((0.0, 0.0, -0.2 if is_below else top + 0.25))
+        label.anchor = "top-center" if is_below else "bottom-center"
 
     def _drag(
         self,
@@ -302,7 +308,7 @@ class FieldView3D:
             self._show_lines(name, lines_through(ring, RING_HEIGHT), colour)
 
     def show_touched(self, touched: Mapping[int, Touch]) -> None:
-        """Mark landmarks, by index, that were flown through or brushed: red rings, and a word at their names."""
+        """Mark landmarks, by index, that were flown through or brushed: pink rings, and a word at their names."""
         rings = [lines_through(NO_POINTS, 0.0)]
         for index, (landmark, _, label) in enumerate(self._landmarks):
             noun = LANDMARK_CLASSES[landmark.name].noun
@@ -344,8 +350,10 @@ class FieldView3D:
         """Look at the field from another place."""
         self._camera_mode, self._aspect = mode, self.client.camera.aspect
         with self.client.atomic():
-            # The picture in front of the drone would cover what it flies to.
-            self._frustum.visible = mode != "follow"
+            # Both would cover what the drone flies to.
+            self._frustum.visible = self._plumb_line.visible = mode != "follow"
+            for landmark, _, label in self._landmarks:
+                self._place_name(landmark, label)
             self._look()
 
     def _on_resize(self) -> None:

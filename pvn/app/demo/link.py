@@ -10,8 +10,9 @@ from urllib.parse import parse_qs, urlencode
 from pvn.app.demo.flight_setup import FieldChoice, FlightSetup, Pose, first_segment, segment_setup
 from pvn.world.layout import Landmark, Layout
 
-MAX_FLIGHTS = 20
-"""Instructions that a link carries; of a longer conversation it has none that can be flown alone."""
+MAX_FLIGHTS = 30
+"""Flights that a conversation keeps to be replayed, each about a megabyte, and instructions that a link carries. The
+link of a longer conversation has none: those that are kept begin where the forgotten ones ended."""
 MAX_LINK = 30_000
 """Characters of a link that is read."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 SPEEDS = {"real time": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as possible": 0.0}
 DEFAULT_SPEED = "2 x"
+MAX_LINKS = 100
+"""Of those that a page has shown, how many are remembered."""
 LANDMARKS_BY_NOUN = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
 FIELD_PX = 424
 """Across the picture of the field under the predictions in the panel."""
@@ -56,6 +59,7 @@ class Page:
     def __init__(self, pilots: Sequence[str], has_corpus: bool) -> None:
         self._lock = threading.RLock()
         self._messages: dict[str, dict[str, Any]] = {}
+        self._links: deque[str] = deque(maxlen=MAX_LINKS)
         self._channel: Channel | None = None
         self._view: FieldView3D | None = None
         self._session: Session | None = None
@@ -73,7 +77,6 @@ class Page:
             max_field=MAX_FIELD_NUMBER,
             max_characters=MAX_CHARACTERS,
             speeds=list(SPEEDS),
-            speed=DEFAULT_SPEED,
             landmarks=list(LANDMARKS_BY_NOUN),
             success_m=SUCCESS_M,
             extent=EXTENT,
@@ -81,11 +84,12 @@ class Page:
             colours={
                 "trajectory": palette.PREDICTED_TRAJECTORY, "goal": palette.GOAL, "flown": palette.FLOWN,
                 "demonstrated": palette.DEMONSTRATED, "stop": palette.STOP_PROBABILITY, "speed": palette.SPEED,
-                "touched": palette.MISSED,
+                "touched": palette.TOUCHED,
             },
         )  # fmt: skip
 
         self._send("camera", mode=self._camera)
+        self.show_speed(DEFAULT_SPEED)
 
     def bind(self, session: Session) -> None:
         """Tell this session what the visitor moves from now on."""
@@ -273,13 +277,14 @@ class Page:
 
     def show_command(self, command: str, needs_file: bool, link: str) -> None:
         """Show the command that repeats the flight, and the link that does."""
-        self._send("command", command=command, needs_file=needs_file, link=link)
-
-    @property
-    def link(self) -> str:
-        """The link that is shown."""
         with self._lock:
-            return str(self._messages.get("command", {}).get("link", ""))
+            self._links.append(link)
+            self._send("command", command=command, needs_file=needs_file, link=link)
+
+    def has_shown(self, link: str) -> bool:
+        """Whether this link is shown or was: a page that is away when a flight lands comes back with the one before."""
+        with self._lock:
+            return link in self._links
 
     def show_camera(self, mode: CameraMode) -> None:
         """Look at the field from another place."""
@@ -293,6 +298,11 @@ class Page:
         with self._lock:
             self._has_names = is_shown
             self._in_view(lambda view: view.show_names(is_shown))
+        self._send("names", is_shown=is_shown)
+
+    def show_speed(self, name: str) -> None:
+        """Show the chosen speed, one of SPEEDS."""
+        self._send("speed", name=name)
 
     def send_file(self, name: str, content: bytes) -> None:
         """Send a file to download."""

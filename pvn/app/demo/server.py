@@ -40,6 +40,7 @@ from pvn.app.demo.pictures import ground_picture, start_view
 from pvn.app.demo.scene import add_surroundings, landmark_glb
 from pvn.app.demo.setup_session import SharedState
 from pvn.app.demo.shown_flight import ShownFlight
+from pvn.app.demo.slots import Slots
 from pvn.app.demo.sockets import HELLO_S, NONSENSE, SOCKETS_PER_VISITOR
 from pvn.app.demo.visits import Visit, Visits, act
 from pvn.corpus.store import read_corpus
@@ -185,7 +186,7 @@ class DemoServer:
         self._shared = SharedState(
             pilots,
             self._flight_threads,
-            slots=threading.Semaphore(config.flights),
+            slots=Slots(config.flights),
             corpus=corpus,
             corpus_folder=str(config.corpus or ""),
             device=config.device,

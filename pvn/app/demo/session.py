@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from pvn.app.demo.display import Display
 from pvn.app.demo.examples import example_instructions
 from pvn.app.demo.flight_setup import FIELD_FILE, FlightSetup, change_instruction
+from pvn.app.demo.link import MAX_FLIGHTS
 from pvn.app.demo.setup_session import SetupSession, SharedState
 from pvn.app.demo.shown_flight import ShownFlight
 from pvn.corpus.typed_instruction import words_note
@@ -29,11 +30,7 @@ LOG = logging.getLogger(__name__)
 
 FRAME_SECONDS = 0.07
 """Time between two positions of the drone as it moves from one step to the next."""
-SLOT_SECONDS = 0.2
-"""Time between two looks at whether a waiting flight was called off."""
 SUFFIXES = (".png", ".mp4", ".rrd")
-MAX_KEPT = 30
-"""Flights that a conversation keeps to be replayed; each takes about a megabyte."""
 
 
 class Session(SetupSession):
@@ -109,12 +106,11 @@ class Session(SetupSession):
             self._requests.shutdown(wait=False, cancel_futures=True)
 
     def _wait_for_a_slot(self, flight: ShownFlight) -> None:
-        if self._shared.slots.acquire(blocking=False):
-            return
-        self._display.show_status("Many visitors are flying: yours takes off as soon as one of them lands.")
-        while not self._shared.slots.acquire(timeout=SLOT_SECONDS):
-            if flight.interrupted.is_set():
-                raise InterruptedError
+        def tell(place: int) -> None:
+            when = "one of them lands" if place == 1 else f"{place} of them have landed"
+            self._display.show_status(f"Many visitors are flying: you are number {place} in line, and fly when {when}.")
+
+        self._shared.slots.acquire(flight.interrupted.is_set, tell)
 
     def _fly(self, flight: ShownFlight, pilot: Pilot) -> None:
         setup, failure = flight.setup, ""
@@ -180,7 +176,7 @@ class Session(SetupSession):
         flight.setup = flight.setup.flown()
         for earlier in self.flights:
             earlier.record = None
-        self.flights = [*self.flights, flight][-MAX_KEPT:]
+        self.flights = [*self.flights, flight][-MAX_FLIGHTS:]
 
     def _on_step(self, flight: ShownFlight, moment: Moment) -> None:
         if flight.interrupted.is_set():

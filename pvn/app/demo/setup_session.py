@@ -30,6 +30,7 @@ from pvn.app.demo.flight_setup import (
 from pvn.app.demo.link import write_link
 from pvn.app.demo.pictures import start_view
 from pvn.app.demo.shown_flight import ShownFlight
+from pvn.app.demo.slots import Slots
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.pilots import Pilot
 
@@ -44,7 +45,7 @@ class SharedState:
     """By the names under which they are offered."""
     flight_threads: Executor
     """Where flights and replays run."""
-    slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(8))
+    slots: Slots = field(default_factory=lambda: Slots(8))
     """One for each flight that may be in the air at the same time; others wait for their turn."""
     corpus: Corpus | None = None
     corpus_folder: str = ""

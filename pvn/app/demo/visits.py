@@ -43,6 +43,11 @@ def _camera_mode(value: Any) -> CameraMode:
     return cast(CameraMode, value)
 
 
+def _set_speed(visit: Visit, name: str) -> None:
+    visit.session.set_speed(SPEEDS[name])
+    visit.page.show_speed(name)
+
+
 ACTIONS: Mapping[str, Callable[[Visit, Any], None]] = {
     "fly": lambda visit, value: visit.session.fly(str(value)),
     "typed": lambda visit, value: visit.session.note_typed(str(value)),
@@ -61,7 +66,7 @@ ACTIONS: Mapping[str, Callable[[Visit, Any], None]] = {
     "restore": lambda visit, value: visit.session.restore_field(),
     "save field": lambda visit, value: visit.session.save_field(),
     "save flight": lambda visit, value: visit.session.save_flight(str(value)),
-    "speed": lambda visit, value: visit.session.set_speed(SPEEDS[str(value)]),
+    "speed": lambda visit, value: _set_speed(visit, str(value)),
     "names": lambda visit, value: visit.page.show_names(bool(value)),
     "camera": lambda visit, value: visit.page.show_camera(_camera_mode(value)),
 }
@@ -114,14 +119,15 @@ class Visits:
     def enter(self, key: str, link: str, panel: ServerConnection) -> Visit | None:
         """The visit of a visitor who opens the page: the one that was left, or a new one; None if all are taken.
 
-        link: the query of the page's address. A visit that was left is found again if it shows what the link says.
+        link: the query of the page's address. A visit that was left is found again if it shows what the link says, or
+        has shown it.
         """
         if not 8 <= len(key) <= MAX_KEY:
             raise ValueError(f"visitor: got a key of {len(key)} characters, expected 8 to {MAX_KEY}")
         with self._lock:
             self.forget()
             visit = self._visits.get(key)
-            if visit is not None and link not in (visit.link, visit.page.link):
+            if visit is not None and link != visit.link and not visit.page.has_shown(link):
                 self._end(key)
                 visit = None
             if visit is not None:

@@ -178,7 +178,6 @@ const show = {
     shown.menus = message;
     options($("pilot"), message.pilots);
     options($("speed"), message.speeds);
-    $("speed").value = message.speed;
     options($("new-landmark"), message.landmarks);
     $("corpus").hidden = !message.has_corpus;
     $("field-number").max = message.max_field;
@@ -292,6 +291,12 @@ const show = {
     history.replaceState(null, "", `?${message.link}`);
     keepDraft();
     $("link").textContent = location.href;
+  },
+  speed(message) {
+    $("speed").value = message.name;
+  },
+  names(message) {
+    $("names").checked = message.is_shown;
   },
   camera(message) {
     for (const button of $("cameras").children) button.ariaPressed = button.dataset.camera === message.mode;
