@@ -7,7 +7,7 @@ TEST_READY := $(VENV)/.test_ready
 DOCS_READY := $(VENV)/.docs_ready
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: fly test quick fuzz setup check docs lock
+.PHONY: fly test quick fuzz screenshots setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly
@@ -28,6 +28,10 @@ SECONDS := 60
 SEED := 0
 fuzz: $(TEST_READY)
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS) --seed $(SEED)
+
+# The pictures of the demo in docs/, and how long its page takes; needs Chromium and its driver.
+screenshots: $(TEST_READY)
+	$(BIN)/python tests/app/screenshots.py
 
 setup: $(READY)
 
