@@ -1,6 +1,7 @@
 """What can be set up to be flown: segments as they are, instructions of one's own, rearranged fields."""
 
 import math
+import re
 import shlex
 from pathlib import Path
 
@@ -25,9 +26,13 @@ from pvn.app.demo.flight_setup import (
 )
 from pvn.app.demo.link import open_link, write_link
 from pvn.app.demo.obstacles import touch_sentence, touched_landmarks
+from pvn.evaluation.pilots import load_pilot
+from pvn.rollout.flight import fly, simulator_for
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.lani import write_layout
+from pvn.world.layout import FENCES, FIELD_SIZE
 from pvn.world.shapes import solid_extent
+from pvn.world.task import Task
 
 
 def test_only_an_unchanged_segment_has_a_demonstration(field):
@@ -205,3 +210,38 @@ def test_a_start_of_ones_own_is_inside_the_fences_and_in_the_command(field):
     words = shlex.split(setup.command())
     assert words[3:6] == ["--field", "3", "--start"] and tuple(map(float, words[6:])) == setup.start
     assert setup.from_the_start().start == field.segments[1].task.start
+
+
+def _goal_of(words, layout):
+    """Which landmark or fence an example ends at, if it says so: ("landmark", noun) or ("fence", colour)."""
+    if found := re.search(r"fly to the (\w+) fence$", words):
+        return "fence", found[1]
+    nouns = "|".join(sorted((LANDMARK_CLASSES[mark.name].noun for mark in layout.landmarks), key=len, reverse=True))
+    if found := re.search(rf"(?:go|fly|then) to the ({nouns})(?: and stop .*)?$", words):
+        return "landmark", found[1]
+    return None
+
+
+@pytest.mark.slow
+def test_the_examples_are_followed():
+    """Those in eight fields that name what they end at, flown by the agent that flies by default."""
+    pilot, reached = load_pilot("pvn-plus"), {}
+    for number in range(8):
+        setup = segment_setup(random_field(number), first_segment(random_field(number)))
+        tasks = [
+            Task(setup.layout, setup.start, words)
+            for words in example_instructions(setup.layout, setup.start)
+            if _goal_of(words, setup.layout) is not None
+        ]
+        log = fly(simulator_for(tasks, config=pilot.config), tasks, pilot.policy)
+        for task, (x, y, *_) in zip(tasks, log.end_world.tolist(), strict=True):
+            kind, name = _goal_of(task.instruction, setup.layout)
+            if kind == "fence":
+                middle, angle = FIELD_SIZE / 2, FENCES[name]
+                away = middle - (x - middle) * math.cos(angle) - (y - middle) * math.sin(angle)
+            else:
+                mark = next(mark for mark in setup.layout.landmarks if LANDMARK_CLASSES[mark.name].noun == name)
+                away = math.dist((x, y), (mark.x, mark.y)) - mark.radius
+            reached[number, task.instruction] = abs(away) < 5
+    missed = [words for words, is_reached in reached.items() if not is_reached]
+    assert len(reached) > 30 and len(missed) <= 3, missed  # one of 41 when this was written

@@ -72,6 +72,8 @@ def test_work_of_unknown_length_says_what_it_is(shown):
         ("pvn evaluate --agent stop --corpus corpus --limit 2", ["loading", "reading", "stop flies"]),
         ("pvn fly --field 3 --segment 1 --agent stop", ["loading the agent", "flying", "drawing"]),
         ("pvn bench oracle --segments 5", ["drawing routes", "flying"]),
+        ("pvn show catalogue --names Apple", ["drawing 1 landmark classes"]),
+        ("pvn figure gallery --agent stop --count 2", ["loading the agent", "flying", "drawing"]),
     ],
 )
 def test_what_may_take_seconds_says_what_it_is_doing(command, said, corpus, undrawn, run, shown):

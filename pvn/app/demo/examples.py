@@ -20,20 +20,26 @@ SEEN = (
 """About something that the drone sees."""
 TOWARDS = ("turn {side} and go to the {noun}", "{side} turn, then fly to the {noun} and stop close to it")
 """About something at its side."""
+TURNS = ("", "turn left and ", "turn right and ", "turn around and ")
+"""Towards what is ahead, to the left, to the right and behind."""
+
+
+MIN_WAY = 3.0
+"""Landmarks that the drone is already as close to as it would stop, give or take this, are not flown to, metres."""
 
 
 def _bearings(layout: Layout, pose: Pose) -> list[tuple[float, float, str]]:
-    """Distance (metres), angle from the heading to the left (radians) and noun of each landmark, the nearest first."""
+    """Way there (metres), angle from the heading to the left (radians) and noun of each landmark, the nearest first."""
     x, y, yaw = pose
     found = []
     for mark in layout.landmarks:
         angle = math.remainder(math.atan2(mark.y - y, mark.x - x) - yaw, 2 * math.pi)
-        found.append((math.dist((x, y), (mark.x, mark.y)), angle, LANDMARK_CLASSES[mark.name].noun))
+        found.append((math.dist((x, y), (mark.x, mark.y)) - mark.radius, angle, LANDMARK_CLASSES[mark.name].noun))
     return sorted(found)
 
 
 def _fence_ahead(pose: Pose) -> str:
-    """The colour of the fence that the drone's heading points at."""
+    """The colour of the fence that a pose's heading points at."""
     x, y, yaw = pose
     reach = {}
     for colour, angle in FENCES.items():
@@ -43,10 +49,16 @@ def _fence_ahead(pose: Pose) -> str:
     return min(reach, key=lambda colour: reach[colour])
 
 
+def _fences_around(pose: Pose) -> list[str]:
+    """The colours of the fences ahead, to the left, to the right and behind."""
+    x, y, yaw = pose
+    return [_fence_ahead((x, y, yaw + turn)) for turn in (0.0, math.pi / 2, -math.pi / 2, math.pi)]
+
+
 def example_instructions(layout: Layout, pose: Pose) -> list[str]:
     """Eight instructions for a drone at a pose in a field."""
-    places = _bearings(layout, pose)
-    ahead = [noun for away, angle, noun in places if abs(angle) < HALF_VIEW and away > 4]
+    places = [place for place in _bearings(layout, pose) if place[0] > MIN_WAY]
+    ahead = [noun for _, angle, noun in places if abs(angle) < HALF_VIEW]
     beside = [(angle, noun) for _, angle, noun in places if abs(angle) >= HALF_VIEW]
     found = [phrase.format(noun) for phrase, noun in zip(SEEN, ahead, strict=False)]
     found += [
@@ -56,8 +68,7 @@ def example_instructions(layout: Layout, pose: Pose) -> list[str]:
     if len(ahead) > 1:
         found.append(f"go between the {ahead[0]} and the {ahead[1]}")
     if len(ahead) > 2:
-        found.append(f"go to the {ahead[2]}, then turn towards the {ahead[0]}")
-    fences = [_fence_ahead(pose), *sorted(FENCES)]
-    found += [f"fly to the {colour} fence" for colour in dict.fromkeys(fences)]
+        found.append(f"go to the {ahead[0]}, then to the {ahead[2]}")
+    found += [f"{turn}fly to the {colour} fence" for turn, colour in zip(TURNS, _fences_around(pose), strict=True)]
     found += ["turn around and fly straight ahead", "go forward a bit, then turn left", "turn right", "stop right here"]
     return found[:NUM_EXAMPLES]
