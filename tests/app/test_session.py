@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import shlex
 import sys
 import threading
@@ -56,7 +57,9 @@ def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
     visitor.fly_to_the_end()
     assert visitor.session.state == page.state == "replaying"
     assert [shown.index for shown in page.steps[:-1]] == list(range(page.num_positions))
-    assert page.statuses[-1].startswith(("Stopped ", "Never stopped")) and "m from the goal" in page.statuses[-1]
+    near, goal = r"\d+ m from the [a-z ]+", r"\d+\.\d m from the goal \((reached|not within 5 m, missed)\)"
+    ended = rf"(Stopped {near}, {goal}, after \d+ steps|Never stopped in \d+ steps; {near}, {goal})\."
+    assert re.search(ended, page.statuses[-1]), page.statuses[-1]
     last = page.steps[-1]
     assert len(last.flown) == page.num_positions and len(last.speeds) == page.num_positions - 1
     assert np.isfinite(last.stop_probabilities).all()
