@@ -82,6 +82,8 @@ def _walk(noise, start, target, centres, radii, shore):
         push_x, push_y, count = 0.0, 0.0, 0
         for cell in range(len(shore)):
             away_x, away_y = x - shore[cell, 0], y - shore[cell, 1]
+            if away_x * away_x + away_y * away_y > 1.001 * LAKE_REACH * LAKE_REACH:  # most are; a root takes longer
+                continue
             gap = math.hypot(away_x, away_y)
             if 0.0 < gap < LAKE_REACH:
                 push_x, push_y, count = push_x + away_x / gap, push_y + away_y / gap, count + 1
