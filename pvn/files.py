@@ -1,11 +1,13 @@
-"""Atomic file writes, and a checksum of what is written as JSON."""
+"""Atomic file writes, and JSON: reading it, and a checksum of what is written as it."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
 import platform
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +59,31 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def parse_json(text: str, where: Path | str, advice: str) -> Any:
+    """The content of a JSON text; whatever is wrong with it is a ValueError that begins with `where`.
+
+    advice: what to do about a text that is not valid.
+    """
+    try:
+        return json.loads(text)
+    # JSON may be right by its grammar, and still nested too deeply or have numbers with too many digits to be read.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not valid JSON ({error}); {advice}") from None
+
+
+def read_json(path: Path, advice: str) -> Any:
+    """The content of a JSON file, which may be packed by gzip (.gz).
+
+    One that is not valid is a ValueError that names the file and ends with `advice`; a missing one is an OSError.
+    """
+    content = path.read_bytes()
+    try:
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: not valid JSON ({error}); {advice}") from None
+    return parse_json(text, path, advice)
 
 
 def json_digest(content: Mapping[str, Any], *, without: str) -> str:

@@ -325,7 +325,8 @@ def _airsim() -> Reader:
     from pvn.bridges.airsim.api import dispatch
     from pvn.bridges.airsim.host import Host
     from pvn.bridges.airsim.images import CameraRenderer
-    from pvn.bridges.airsim.protocol import Limits, ProtocolError, read_requests
+    from pvn.bridges.airsim.messages import ProtocolError
+    from pvn.bridges.airsim.protocol import Limits, read_requests
 
     logging.getLogger("pvn.bridges").setLevel(logging.CRITICAL)  # what is refused is told on the server's console
     renderer = CameraRenderer(_meadow()["train"][0].task.layout, is_full=False)
@@ -344,7 +345,7 @@ def _airsim() -> Reader:
                     result = dispatch(host, request.method, request.arguments)
                 except ValueError as error:
                     result = str(error)
-                if inspect.iscoroutine(result):  # a picture, which would take most of the time
+                if inspect.iscoroutine(result):  # a picture or scan, which would take most of the time
                     result.close()
                 answers.append(f"{request.message_id} {result if isinstance(result, str) else type(result).__name__}")
                 for drone in host.drones.values():

@@ -1,12 +1,19 @@
-"""Files are written whole or not at all, and what is left of other attempts is removed."""
+"""Files are written whole or not at all, what is left of other attempts is removed, and JSON is refused by name."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+from pvn.bridges.airsim.settings import read_settings
+from pvn.bridges.mavlink.calibration import read_calibration
+from pvn.corpus.store import read_corpus
 from pvn.files import replacing
+from pvn.learning.agent import load_agent
+from pvn.learning.checkpoint import write_tensors
+from pvn.world.lani import read_layout
 
 WRITE_AND_WAIT = """
 import os, signal, sys
@@ -44,3 +51,31 @@ def test_what_cannot_be_written_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*elsewhere'"):
         with replacing(tmp_path / "whole.json"):
             os.stat(tmp_path / "elsewhere")
+
+
+def read_manifest(path):
+    read_corpus(path.parent)
+
+
+def read_description(path):
+    write_tensors(path.with_suffix(".safetensors"), {})
+    load_agent(path.with_suffix(".safetensors"))
+
+
+@pytest.mark.parametrize("read", [read_manifest, read_description, read_layout, read_settings, read_calibration])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"version": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"version": ' + b"1" * 5000 + b"}",
+        b'{"version": "\xff"}',
+        b'{"version": 1',
+        b"",
+    ],
+    ids=["nested", "digits", "not UTF-8", "cut", "empty"],
+)
+def test_whatever_is_wrong_with_a_json_file_is_an_error_that_names_it(read, content, tmp_path):
+    path = tmp_path / "corpus.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: not (valid JSON|UTF-8 text) \(.+\); \w+"):
+        read(path)

@@ -14,7 +14,8 @@ LaniLayout = Literal["drif", "ciff"]
 
 _NUMBERED = re.compile(r"(train|dev|test)_annotations_(\d+)\.json")
 _SYNTHETIC = re.compile(r"(synthetic_\w+)_(train|dev|test)\.json")
-_PACKED = re.compile(r"(.+\.json)\.(?:zip|bz2|xz|zst|7z|tar|tgz|tar\.\w+)")
+_PACKED = re.compile(r"(.+?)(?:(?:\.json)?\.(?:zip|bz2|xz|zst|7z|tar|tgz|tar\.\w+)|(?<!\.json)\.gz)")
+"""An archive of a file, whose name may have lost its .json."""
 _ZIPPED = ".gz"
 """Suffix of annotation files that are read as they are, although they are packed."""
 _LOCALMOVES = re.compile(r"config_localmoves_(\d+)\.json")
@@ -75,7 +76,7 @@ def _annotation_sets(folder: Path) -> list[AnnotationSet]:
     for path in sorted(folder.iterdir()):
         name = path.name.removesuffix(_ZIPPED)
         if match := _PACKED.fullmatch(path.name):
-            packed.append((path, match[1]))
+            packed.append((path, f"{match[1]}.json"))
         elif (own := _set_of(name)) is not None and not path.is_dir():
             if not path.exists():
                 raise FileNotFoundError(

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split, phrase_author
-from pvn.files import json_digest, replacing
+from pvn.files import json_digest, read_json, replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
@@ -30,6 +30,8 @@ from pvn.world.task import Demonstration, Task
 
 VERSION = 1
 MANIFEST = "corpus.json"
+KEYS = {"version", "name", "origin", "parts", "landmark_classes", "sha256"}
+"""What a manifest may have; earlier ones have no checksum, the first no classes."""
 FIRST_LANDMARK_CLASSES: tuple[str, ...] = tuple(
     (
         "Anvil Apple Banana Barrel Barrel2 Beacon Bench BigHouse Boat Boletus Box BushTree BushTree2 BushTree3 Cactus "
@@ -208,16 +210,17 @@ def unpack_segments(columns: Columns, classes: Sequence[str], unannotated: Sourc
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path, "make the corpus again")
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(
             f"no corpus in {folder}: it has no {MANIFEST}; make one with `pvn corpus make --out {folder}`"
         ) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error}); make the corpus again") from None
     is_whole = isinstance(manifest, dict) and {"version", "name", "parts"} <= set(manifest)
     if not is_whole or not isinstance(manifest["parts"], list):
         raise ValueError(f"{path}: expected the keys version, name and parts; make the corpus again")
+    unknown = sorted(set(manifest) - KEYS)
+    if manifest["version"] == VERSION and unknown:  # perhaps the name of the checksum, damaged
+        raise ValueError(f"{path}: got the key {unknown[0]!r:.60}, expected {', '.join(sorted(KEYS))}; copy it again")
     if manifest["version"] != VERSION:
         raise ValueError(f"{path}: got version {manifest['version']!r}, expected {VERSION}; make the corpus again")
     for part in manifest["parts"]:

@@ -180,6 +180,10 @@ def read_flights(path: Path) -> tuple[Flights, Tensor]:
     missing = [name for name in (*names, "fingerprint") if name not in tensors]
     if missing:
         raise ValueError(f"{path}: has no {missing[0]}, expected a file of flights; delete it and fly again")
+    # Also because a checksum whose name is damaged must not pass for one that was never written.
+    unknown = sorted(set(tensors) - {*names, "fingerprint", "digest"})
+    if unknown:
+        raise ValueError(f"{path}: has {unknown[0]!r:.60}, expected a file of flights; delete it and fly again")
     flights, found = Flights(*(tensors[name] for name in names)), tensors["fingerprint"]
     try:
         _check(flights)

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from pvn import files
 from pvn.files import replacing
 
 
@@ -47,11 +48,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = files.read_json(path, "train again or copy it again")
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}; train first, or copy it there") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error}); train again or copy it again") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: got a JSON {type(content).__name__}, expected an object")
     return content

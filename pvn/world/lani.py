@@ -6,17 +6,16 @@ are written atomically.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import math
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pvn import files
 from pvn.files import replacing
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import METRES_PER_CONFIG
@@ -29,12 +28,9 @@ MAX_COORDINATE = 1e6
 def read_json(path: Path, example: str) -> Any:
     """The content of a JSON file, which may be packed by gzip; a missing or broken file is an error that names it."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return json.loads(content.decode("utf-8-sig"))
+        return files.read_json(path, "the file is corrupt or truncated, copy it again")
     except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"no file {path}; expected a file such as {example}") from None
-    except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: not valid JSON ({error}); the file is corrupt or truncated, copy it again") from None
 
 
 def _read_object(path: Path, example: str) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """What may arrive over the wire: garbage, oversized and incomplete messages, clients that die, flood or do not read."""
 
 import asyncio
+import contextlib
+import itertools
 import re
 import signal
 import socket
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import pytest
 
@@ -16,7 +19,10 @@ pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone
 
 import msgpack
 
-from pvn.bridges.airsim.protocol import Limits, RpcRequest, read_requests
+from pvn.bridges.airsim.messages import ProtocolError
+from pvn.bridges.airsim.protocol import READ_BYTES, Limits, RpcRequest, read_requests
+from pvn.bridges.airsim.settings import SensorSettings, Settings, VehicleSettings
+from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.corpus.meadow.generator import sample_paragraph
 
 
@@ -115,11 +121,69 @@ def test_a_message_that_trickles_in_has_one_deadline_for_all_of_it(strict_port):
         assert is_closed_by_server(connection)
 
 
-@pytest.mark.parametrize("opening", [b"\xdd\x00\x0f\x42\x40", b"\xdf\x00\x0f\x42\x40"])
-def test_lists_and_maps_that_announce_a_million_items_are_refused_at_once(patient_port, opening):
+@pytest.mark.parametrize("opening", [b"\xdd\x00\x0f\x42\x40", b"\xdf\x00\x0f\x42\x40", b"\xdc\x27\x10", b"\x91"])
+def test_lists_and_maps_of_a_million_values_or_many_levels_are_refused_at_once(patient_port, opening):
     with connect(patient_port) as connection:
         connection.sendall(b"\x94\x00\x01\xa4ping" + opening * 100)
         assert is_closed_by_server(connection), "though the message is not complete, and there is much time for it"
+
+
+def read_all(content):
+    """The calls in bytes that arrive at once."""
+
+    async def read():
+        reader = asyncio.StreamReader()
+        reader.feed_data(content)
+        reader.feed_eof()
+        return [request async for request in read_requests(reader, Limits())]
+
+    return asyncio.run(read())
+
+
+def test_calls_may_have_eight_levels():
+    """The message itself and its arguments are two; a path of poses, AirSim's deepest, has five."""
+    argument = 5
+    for _ in range(6):
+        argument = [argument]
+    assert read_all(msgpack.packb([0, 1, "ping", [argument]]))[0].arguments == [argument]
+    with pytest.raises(ProtocolError, match="got lists and maps in more than 8 levels"):
+        read_all(msgpack.packb([0, 1, "ping", [[argument]]]))
+
+
+@pytest.mark.parametrize("content", [b"\xdc\x27\x10" * 1000, b"\x98" + (b"\xdc\x27\x10" + b"\x90" * 10_000) * 7])
+def test_an_incomplete_message_takes_little_more_memory_than_its_bytes(content):
+    """Lists of 10,000 within lists would take 70 MB, empty ones 50 times their bytes."""
+    asyncio.run(asyncio.sleep(0))  # what the first loop of a process leaves behind does not count
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(ProtocolError):
+            assert read_all(content) == []
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(content) + 10 * READ_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", ["getLidarData", "getGPULidarData"])
+def test_a_client_that_does_not_read_its_scans_has_few_of_them_made(
+    method, serve, recorded_calls, wait_until, monkeypatch
+):
+    cast_rays, num_scans = CameraRenderer.cast_rays, itertools.count()
+
+    def count_and_cast_rays(*arguments):
+        next(num_scans)
+        return cast_rays(*arguments)
+
+    monkeypatch.setattr(CameraRenderer, "cast_rays", count_and_cast_rays)
+    lidar = SensorSettings(points_per_rotation=100_000, max_distance=500.0)  # three megabytes
+    settings = Settings(vehicles={"Drone": VehicleSettings(sensors={"Lidar": lidar})})
+    with serve(settings=settings, is_full=False) as served, connect(served.port) as deaf, connect(served.port) as other:
+        for message_id in range(30):
+            send_call(deaf, message_id, method)
+        wait_until(lambda: recorded_calls.count(method) == 30)
+        # Threads take work in the order in which it comes: all that is due for the other client is begun before this.
+        send_call(other, 1, "getLidarData")
+        assert receive(other)[2] is None
+        assert next(num_scans) < 10, "those that fit into the system's buffers, and one"
 
 
 def test_a_client_that_does_not_read_its_answers_is_closed_in_the_end(serve, wait_until):

@@ -75,10 +75,12 @@ def test_without_vehicles_there_is_one_as_without_settings():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "settings: not JSON"),
+        ("{", "settings: not valid JSON"),
         ("[]", "got list, expected an object in braces"),
         ('{"Vehicles": 3}', "got Vehicles of type int"),
         ('{"Vehicles": {"A": {"X": "far"}}}', "got X 'far', expected a number"),
+        ('{"Vehicles": {"A": {"X": 1' + "0" * 400 + "}}}", "000000, expected a number"),
+        ('{"ClockSpeed": Infinity}', "got ClockSpeed inf, expected a number"),
         ('{"CameraDefaults": {"CaptureSettings": [{"Width": 0}]}}', "image size: got 0 x 144"),
         ('{"CameraDefaults": {"CaptureSettings": [{"FOV_Degrees": 180}]}}', "FOV_Degrees: got 180"),
         ('{"Vehicles": {"A": {"AutoCreate": false}}}', "Vehicles: got none that AutoCreate creates"),

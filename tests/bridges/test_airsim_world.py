@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from pvn.bridges.airsim.host import MAX_TOLD
 from pvn.bridges.airsim.images import segmentation_colours
 from pvn.bridges.airsim.settings import (
     CameraSettings,
@@ -58,6 +59,18 @@ def test_a_refused_motion_is_told_once_on_the_servers_console(client, caplog):
             client.moveToPositionAsync(1, 0, -4, 2).join()  # which raises nothing, whatever the answer
     told = [record.message for record in caplog.records]
     assert told == ["refused: moveToPosition: API control is off; call enableApiControl(True) first"]
+
+
+def test_a_script_that_prints_a_counter_does_not_silence_what_is_refused_later(serve, caplog):
+    with serve(is_full=False) as served, caplog.at_level(logging.WARNING):
+        client = connect(served)
+        for number in range(MAX_TOLD + 20):
+            client.simPrintLogMessage("step ", str(number))
+        assert len(caplog.messages) == MAX_TOLD + 1 and caplog.messages[:2] == ["step  0", "step  1"]
+        assert caplog.messages[-1] == "enough was printed; no more of scripts"
+        with pytest.raises(RPCError):
+            client.simGetCameraInfo("back")
+    assert "refused: simGetCameraInfo: camera: got 'back'" in caplog.messages[-1]
 
 
 @pytest.mark.long

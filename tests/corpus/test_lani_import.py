@@ -215,10 +215,10 @@ def test_annotations_packed_by_gzip_are_read(tmp_path):
         import_lani(tmp_path)
 
 
-@pytest.mark.parametrize("suffix", ["zip", "tar.gz", "7z", "bz2"])
+@pytest.mark.parametrize("suffix", ["json.zip", "json.tar.gz", "json.7z", "json.bz2", "zip", "tar.gz", "tgz", "gz"])
 def test_other_archives_are_named_and_to_be_unpacked(tmp_path, suffix):
     write_drif(tmp_path, train=[RECORD])
-    archive = put(tmp_path / "configs" / f"dev_annotations_6000.json.{suffix}", "")
+    archive = put(tmp_path / "configs" / f"dev_annotations_6000.{suffix}", "")
     with pytest.raises(ValueError, match=f"{archive.name}: got an archive, expected dev_annotations_6000.json; unpack"):
         import_lani(tmp_path)
     put(tmp_path / "configs" / "dev_annotations_6000.json", [])

@@ -117,6 +117,7 @@ def test_broken_corpora_say_what_is_wrong(meadow, tmp_path):
         (text.replace('"version": 1', '"version": 9'), "got version 9"),
         (json.dumps({"version": 1, "name": "x", "parts": [{"split": "train"}]}), "expected a file and a split"),
         (json.dumps({"version": 1, "name": "x", "parts": ["a"]}), "expected a file and a split"),
+        (text.replace('"sha256": ', '"sha257": ').replace('"meadow"', '"shadow"'), "got the key 'sha257', expected"),
         (json.dumps({"version": 1, "name": "x", "parts": [], "landmark_classes": [3]}), "expected a list of names"),
     ):
         manifest.write_text(broken)

@@ -118,6 +118,14 @@ def test_flights_that_were_changed_are_refused(flown, name, change, message):
         read_flights(flown)
 
 
+def test_flights_whose_checksum_has_lost_its_name_do_not_pass_for_those_of_earlier_versions(flown):
+    tensors = read_tensors(flown)
+    tensors["digast"] = tensors.pop("digest")
+    write_tensors(flown, tensors | {"pose_world": tensors["pose_world"] + 1})
+    with pytest.raises(ValueError, match="flights.safetensors: has 'digast', expected a file of flights; delete it"):
+        read_flights(flown)
+
+
 def test_flights_of_earlier_versions_have_no_checksum(flown):
     tensors = read_tensors(flown)
     del tensors["digest"]

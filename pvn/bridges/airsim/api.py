@@ -1,8 +1,8 @@
 """The AirSim API: one function per call, under AirSim's names.
 
-Each function takes the host, then the client's arguments; a motion returns a future, an image a coroutine, all others a
-plain result. Trailing arguments may be missing, and some functions accept more than they use, because the clients of
-AirSim 1.8 and of Cosys-AirSim differ in what they send.
+Each function takes the host, then the client's arguments; a motion returns a future, what takes work, such as an image,
+a coroutine, all others a plain result. Trailing arguments may be missing, and some functions accept more than they use,
+because the clients of AirSim 1.8 and of Cosys-AirSim differ in what they send.
 """
 
 from __future__ import annotations

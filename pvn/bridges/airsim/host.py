@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 MAX_CACHED_IMAGES = 16
 MAX_TOLD = 200
+"""Different messages on the server's console: of its own, and as many of scripts'."""
 MAX_DRONES = 16
 
 
@@ -61,6 +62,7 @@ class Host(ClockedVehicles):
         for name, vehicle in config.settings.vehicles.items():
             self.add_drone(name, vehicle)
         self._told: set[str] = set()
+        self._printed: set[str] = set()
         self._rendered_moment: object = None
         self._rendered_images: dict[object, asyncio.Future[dict[str, Any]]] = {}
 
@@ -92,11 +94,17 @@ class Host(ClockedVehicles):
         for drone in self.drones.values():
             drone.vehicle.set_wind(wind)
 
-    def tell_once(self, message: str) -> None:
-        """Tell whoever runs the server something, unless it has been told already."""
-        if message not in self._told and len(self._told) <= MAX_TOLD:
-            self._told.add(message)
-            log.warning("%s", message if len(self._told) <= MAX_TOLD else "enough was told; no more messages")
+    def tell_once(self, message: str, *, is_scripts: bool = False) -> None:
+        """Tell whoever runs the server something, unless it has been told already.
+
+        is_scripts: whether a script wants it printed. Those are counted apart, so that a script that prints a counter
+        does not silence what is refused later.
+        """
+        told = self._printed if is_scripts else self._told
+        if message not in told and len(told) <= MAX_TOLD:
+            told.add(message)
+            enough = "enough was printed; no more of scripts" if is_scripts else "enough was told; no more messages"
+            log.warning("%s", message if len(told) <= MAX_TOLD else enough)
 
     def reset(self) -> None:
         """Restore the initial state, except for the clock and the objects."""
@@ -109,7 +117,7 @@ class Host(ClockedVehicles):
         """A drone's camera, or one that stands in the field."""
         if not is_external:
             return self.find_drone(vehicle_name).find_camera(name)
-        if name not in self.external_cameras:
+        if not isinstance(name, str) or name not in self.external_cameras:
             known = ", ".join(self.external_cameras) or "none; settings.json can add them under ExternalCameras"
             raise ValueError(f"external camera: got {str(name)[:80]!r}, expected {known}")
         return self.external_cameras[name]

@@ -40,10 +40,12 @@ def _parse_image_request(request: Any) -> tuple[Any, ImageRequest]:
     if not isinstance(request, dict):
         raise ValueError(f"simGetImages: got a request of {type(request).__name__}, expected an ImageRequest")
     image_type = request.get("image_type", SCENE)
-    if image_type not in IMAGE_TYPES:
+    if not isinstance(image_type, int | float) or image_type not in IMAGE_TYPES:
         known = ", ".join(f"{name} ({number})" for number, name in IMAGE_TYPES.items())
         raise ValueError(f"image_type: got {str(image_type)[:80]!r}, expected one of {known}")
-    kind = ImageRequest(image_type, bool(request.get("pixels_as_float", False)), bool(request.get("compress", True)))
+    kind = ImageRequest(
+        int(image_type), bool(request.get("pixels_as_float", False)), bool(request.get("compress", True))
+    )
     return request.get("camera_name", "0"), kind
 
 
@@ -150,7 +152,7 @@ def simSetDistortionParam(
 ) -> None:
     """Note a distortion; images stay undistorted."""
     distortion = host.find_camera(camera_name, vehicle_name, external).distortion
-    if param_name not in distortion:
+    if not isinstance(param_name, str) or param_name not in distortion:
         raise ValueError(f"param_name: got {str(param_name)[:80]!r}, expected one of {', '.join(distortion)}")
     distortion[param_name] = parse_number(value, param_name)
     host.tell_once("simSetDistortionParam: noted, but images are not distorted here")
@@ -228,7 +230,8 @@ def simGetDetections(
                 "orientation": encode_quaternion((1.0, 0.0, 0.0, 0.0)),
             },
         }
-    view = host.view(camera_name, image_type if image_type in IMAGE_TYPES else SCENE, vehicle_name, external)
+    number = int(parse_number(image_type, "image_type"))
+    view = host.view(camera_name, number if number in IMAGE_TYPES else SCENE, vehicle_name, external)
 
     async def detect() -> list[dict[str, Any]]:
         return await host.run_in_thread(lambda: _detections(host, view, wanted))

@@ -1,7 +1,7 @@
 """MessagePack-RPC as AirSim speaks it: [0, id, method, arguments] is answered by [1, id, error, result].
 
-What clients can demand is bounded here: the size of a message, how long an incomplete message may take, and how many
-calls of one client may be pending at once.
+What clients can demand is bounded here: the size and depth of a message, how long an incomplete message may take, and
+how many calls of one client may be pending at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import msgpack
 
+from pvn.bridges.airsim.messages import MessageSplitter, ProtocolError
+
 REQUEST, RESPONSE, NOTIFICATION = 0, 1, 2
 READ_BYTES = 1 << 13
 """Bytes per read: about 500 small calls, after which other clients get their turn."""
@@ -23,21 +25,19 @@ class Limits:
     """What clients may demand of a server."""
 
     max_message_bytes: int = 1 << 20
-    """Largest message, to within one read; AirSim's largest, a path to fly, takes about 40 bytes per point."""
+    """Largest message; AirSim's largest, a path to fly, takes about 40 bytes per point."""
     partial_message_timeout_s: float = 10.0
     """How long a client may take for a message, seconds. Between messages, it may stay silent forever."""
-    max_items: int = 10_000
-    """Items of one list or map; memory for a list is taken as soon as its length is announced."""
+    max_values: int = 10_000
+    """Values of one list or map, in which each key counts too."""
+    max_depth: int = 8
+    """Lists and maps within one another; AirSim's calls need five."""
     unread_timeout_s: float = 30.0
     """How long a client may leave an answer unread before its connection is closed, seconds."""
     max_pending_calls: int = 256
     """Unanswered calls per client; further ones are read once these are answered."""
     max_clients: int = 64
     """Simultaneous connections; further ones are closed."""
-
-
-class ProtocolError(Exception):
-    """A client sent something other than MessagePack-RPC, or exceeded the limits."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,11 @@ class RpcRequest:
     arguments: list[Any]
 
 
-def _parse_request(message: Any) -> RpcRequest:
+def _parse_request(content: bytes) -> RpcRequest:
+    try:
+        message = msgpack.unpackb(content)
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise ProtocolError(f"not MessagePack: {type(error).__name__}") from None
     match message:
         case [kind, int() as message_id, str() as method, list() as arguments] if kind == REQUEST:
             return RpcRequest(message_id, method, arguments)
@@ -61,15 +65,9 @@ def _parse_request(message: Any) -> RpcRequest:
 
 async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIterator[RpcRequest]:
     """The calls a client sends, until it disconnects."""
-    # Complete messages leave the buffer before more is read, so it never holds more than one oversized message and one
-    # read.
-    unpacker = msgpack.Unpacker(
-        max_buffer_size=limits.max_message_bytes + READ_BYTES,
-        raw=False,
-        max_array_len=limits.max_items,
-        max_map_len=limits.max_items,
+    splitter = MessageSplitter(
+        max_bytes=limits.max_message_bytes, max_values=limits.max_values, max_depth=limits.max_depth
     )
-    num_bytes_read = num_bytes_parsed = 0
     deadline: float | None = None
     while True:
         try:
@@ -81,20 +79,11 @@ async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIt
             return
         if len(data) == READ_BYTES:
             await asyncio.sleep(0)  # reading buffered data does not yield to the event loop, and others are waiting
-        num_bytes_read += len(data)
-        try:
-            unpacker.feed(data)
-            for message in unpacker:
-                num_bytes_parsed, deadline = unpacker.tell(), None
-                yield _parse_request(message)
-            if num_bytes_parsed == num_bytes_read:
-                deadline = None
-            elif deadline is None:  # one for the whole message, however slowly it trickles in
-                deadline = asyncio.get_running_loop().time() + limits.partial_message_timeout_s
-        except msgpack.exceptions.BufferFull:
-            raise ProtocolError(f"got a message of more than {limits.max_message_bytes} bytes") from None
-        except (ValueError, msgpack.exceptions.UnpackException) as error:
-            raise ProtocolError(f"not MessagePack: {type(error).__name__}") from None
+        for message in splitter.split(data):
+            deadline = None
+            yield _parse_request(message)
+        if deadline is None and not splitter.is_empty:  # one for the whole message, however slowly it trickles in
+            deadline = asyncio.get_running_loop().time() + limits.partial_message_timeout_s
 
 
 def encode_response(message_id: int, error: str | None, result: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pvn.bridges.airsim import sensors
@@ -82,7 +82,7 @@ def _find_sensor(drone: Drone, name: Any, kinds: tuple[int, ...]) -> SensorSetti
     fitting = {key: sensor for key, sensor in drone.settings.sensors.items() if sensor.kind in kinds}
     if name == "" and fitting:
         return next(iter(fitting.values()))
-    if name not in fitting:
+    if not isinstance(name, str) or name not in fitting:
         known = ", ".join(fitting) or "none"
         raise ValueError(f"sensor: got {str(name)[:80]!r}, expected {known}; settings.json can add others")
     return fitting[name]
@@ -102,7 +102,12 @@ def getDistanceSensorData(host: Host, distance_sensor_name: str = "", vehicle_na
     }
 
 
-def getLidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Awaitable[dict[str, Any]]:
+async def _measure_later(host: Host, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a scan measures, in another thread; like an image a coroutine, so that no work is done before its turn."""
+    return await host.run_in_thread(measure)
+
+
+def getLidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Coroutine[Any, Any, dict[str, Any]]:
     """The points that one rotation meets, without noise, as AirSim's; and the segmentation number of each."""
     drone = host.find_drone(vehicle_name)
     sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
@@ -120,10 +125,10 @@ def getLidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Aw
             "groundtruth": [],
         }
 
-    return host.run_in_thread(measure)
+    return _measure_later(host, measure)
 
 
-def getGPULidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Awaitable[dict[str, Any]]:
+def getGPULidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Coroutine[Any, Any, dict[str, Any]]:
     """As getLidarData, but five numbers for each point: x, y, z, its segmentation colour, and an intensity of 1."""
     drone = host.find_drone(vehicle_name)
     sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
@@ -142,4 +147,4 @@ def getGPULidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") ->
         ]
         return {"time_stamp": time_ns, "point_cloud": cloud or [0.0], "pose": pose}
 
-    return host.run_in_thread(measure)
+    return _measure_later(host, measure)

@@ -14,7 +14,8 @@ from typing import Any
 from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.bridges.airsim.api import dispatch
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encode_response, read_requests
+from pvn.bridges.airsim.messages import ProtocolError
+from pvn.bridges.airsim.protocol import Limits, RpcRequest, encode_response, read_requests
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class _Connection:
         self._host, self._writer = host, writer
         self._call_slots = asyncio.Semaphore(limits.max_pending_calls)
         self._pending: set[asyncio.Task[None]] = set()
-        self._is_writing, self._is_rendering = asyncio.Lock(), asyncio.Lock()
+        self._is_writing, self._is_working = asyncio.Lock(), asyncio.Lock()
         self._unread_timeout_s = limits.unread_timeout_s
 
     async def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
@@ -55,8 +56,9 @@ class _Connection:
         return text
 
     async def _answer_later(self, request: RpcRequest, awaitable: Awaitable[Any]) -> None:
-        # A client's images are made one after another, each once the last was read: it cannot fill our memory.
-        async with self._is_rendering if inspect.iscoroutine(awaitable) else nullcontext():
+        # What takes work is a coroutine, so a client's images and scans are made one after another, each once the last
+        # was read: it cannot fill our memory. Motions are futures, side by side: their answers take a few bytes.
+        async with self._is_working if inspect.iscoroutine(awaitable) else nullcontext():
             error, result = None, None
             try:
                 result = await awaitable

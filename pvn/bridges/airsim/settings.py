@@ -6,14 +6,15 @@ file, radians here.
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pvn.bridges.shared.frames import Quaternion, Vector, multiply_quaternions
+from pvn.files import parse_json
 
 DISTANCE_SENSOR, LIDAR, GPU_LIDAR = 5, 6, 8
 """AirSim's numbers of the sensor types that can be mounted anywhere."""
@@ -21,6 +22,7 @@ _ALIASES = {
     "": "front_center", "0": "front_center", "fpv": "front_center", "front-center": "front_center",
     "1": "front_right", "2": "front_left", "3": "bottom_center", "4": "back_center",
 }  # fmt: skip
+_ADVICE = "correct the file, docs/airsim.md lists the settings that are read"
 AGENT_CAMERA = "pvn"
 """The camera of our agents: at the drone's centre, looking 15 degrees down."""
 
@@ -151,8 +153,9 @@ def _number(content: Mapping[str, Any], key: str, default: float) -> float:
     value = content.get(key, default)
     if isinstance(value, str) and value.lower() == "nan":
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"settings: got {key} {value!r}, expected a number")
+    # Not math.isfinite, which cannot take whole numbers of hundreds of digits.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"settings: got {key} {value!r:.60}, expected a number")
     return float(value)
 
 
@@ -250,12 +253,12 @@ def _vehicle(
     )
 
 
-def parse_settings(text: str, capture: Capture = Capture()) -> Settings:
-    """Settings from the text of a settings.json; `capture` is the image size where it gives none."""
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"settings: not JSON ({error}); see docs/airsim.md for an example") from None
+def parse_settings(text: str, capture: Capture = Capture(), where: Path | str = "settings") -> Settings:
+    """Settings from the text of a settings.json; `capture` is the image size where it gives none.
+
+    where: what an error calls a text that is not JSON.
+    """
+    content = parse_json(text, where, _ADVICE)
     if not isinstance(content, dict):
         raise ValueError(f"settings: got {type(content).__name__}, expected an object in braces")
     usual = CameraSettings(default_capture=capture)
@@ -289,4 +292,6 @@ def read_settings(path: Path, capture: Capture = Capture()) -> Settings:
         raise FileNotFoundError(
             f"settings: cannot read {path} ({error.strerror}), expected AirSim's settings.json"
         ) from None
-    return parse_settings(text, capture)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text ({error}); {_ADVICE}") from None
+    return parse_settings(text, capture, path)

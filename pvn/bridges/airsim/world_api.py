@@ -41,7 +41,8 @@ def getSettingsString(host: Host) -> str:
 
 def simPrintLogMessage(host: Host, message: Any, message_param: Any = "", severity: Any = 0) -> None:
     """Print a message on the server's console."""
-    host.tell_once(f"{parse_text(message, 'message', 2000)} {parse_text(message_param, 'message_param', 2000)}".strip())
+    text = f"{parse_text(message, 'message', 2000)} {parse_text(message_param, 'message_param', 2000)}"
+    host.tell_once(text.strip(), is_scripts=True)
 
 
 def isRecording(host: Host) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pvn.files import read_json
 from pvn.geometry import Camera
 
 Pixels = npt.NDArray[np.uint8]
@@ -63,11 +63,9 @@ def calibration_like(camera: Camera, width: int, height: int) -> Calibration:
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration from JSON, an object with the fields of `Calibration`."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "correct the file, docs/mavlink.md has an example")
     except OSError as error:
         raise ValueError(f"calibration: cannot read {path} ({error.strerror})") from None
-    except ValueError:
-        content = None
     known = {one.name for one in fields(Calibration)}
     if not isinstance(content, dict) or not {"width", "height", "fx", "fy", "cx", "cy"} <= set(content) <= known:
         raise ValueError(
@@ -76,8 +74,8 @@ def read_calibration(path: Path) -> Calibration:
         )
     try:
         return Calibration(**{**content, "distortion": tuple(map(float, content.get("distortion", ())))})
-    except TypeError:
-        raise ValueError(f"calibration: got {content} in {path}, expected numbers") from None
+    except (TypeError, OverflowError):
+        raise ValueError(f"calibration: got {content!s:.200} in {path}, expected numbers") from None
 
 
 def make_resampler(calibration: Calibration, camera: Camera) -> Callable[[Pixels], Pixels]:

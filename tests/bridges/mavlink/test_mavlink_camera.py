@@ -104,6 +104,7 @@ def test_a_calibration_is_read_from_its_file(tmp_path):
         ({"fx": None}, "with width, height, fx"),
         ({"fx": -1.0}, "expected positive numbers"),
         ({"fx": "wide"}, "expected numbers"),
+        ({"fx": 10**400}, "expected numbers"),
         ({"focal": 1.0}, "expected a JSON object"),
         ({"distortion": [0.1]}, "got 1 coefficients, expected 4, 5 or 8"),
         ({"latency_s": 4.0}, "latency_s: got 4"),
@@ -142,6 +143,15 @@ def test_a_folder_is_played_in_the_order_of_names_and_then_grows_stale(tmp_path)
     assert reader.latest is seen[-1], "no new picture comes"
     assert reader.see(seen[-1]).shape == (72, 128, 3)
     reader.close()
+
+
+def test_a_picture_was_taken_earlier_than_it_arrived_by_the_cameras_latency(tmp_path):
+    Image.fromarray(np.zeros((72, 128, 3), np.uint8)).save(tmp_path / "0.png")
+    for calibration, latency_s in ((None, 0.0), (replace(calibration_of(OURS), latency_s=0.12), 0.12)):
+        reader = CameraReader(str(tmp_path), OURS, calibration)
+        picture = reader.wait()
+        reader.close()
+        assert picture.arrived_at - picture.taken_at == pytest.approx(latency_s)
 
 
 def test_the_same_picture_again_is_not_a_change(tmp_path):

@@ -1,6 +1,7 @@
 """Our agent flies our own autopilot through MAVSDK, and every reason to end a flight ends it."""
 
 import itertools
+import math
 import threading
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]
 
 from pvn.bridges.flights import FlightAborted
 from pvn.bridges.mavlink.autopilot import PARAMETERS, Autopilot, enter
+from pvn.bridges.mavlink.calibration import calibration_like
 from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
 from pvn.bridges.mavlink.limits import Limits
 from pvn.bridges.mavlink.modes import Mode
@@ -21,6 +23,7 @@ from pvn.bridges.mavlink.targets import Target
 from pvn.bridges.shared.frames import rotation_from_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
+from pvn.geometry import Camera
 from pvn.rollout.flight import fly, one_thread, simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
@@ -121,6 +124,16 @@ def blow_away(served):
     served.drone.vehicle.start_motion(served.drone._motion)
 
 
+def lift_up(served):
+    served.drone.vehicle.teleport((20.0, 20.0, 25.0), rotation_from_yaw(0.5))
+    served.drone.vehicle.start_motion(served.drone._motion)
+
+
+def disarm(served):
+    """By a kill switch, as our autopilot does not disarm in the air when asked."""
+    served.drone.autopilot = replace(served.drone.autopilot, is_armed=False)
+
+
 DEAF, BLIND = replace(PATIENT, telemetry_timeout_s=1.0), replace(PATIENT, camera_timeout_s=1.0)
 """Limits that end a flight soon for one reason, and late for the others, on a machine that may be busy."""
 
@@ -134,7 +147,9 @@ DEAF, BLIND = replace(PATIENT, telemetry_timeout_s=1.0), replace(PATIENT, camera
         (freeze_camera, BLIND, "the picture has not changed", Mode.HOLD),
         (empty_battery, PATIENT, "the battery is at 20%", Mode.LAND),
         (take_over, PATIENT, "the flight mode was changed to POSCTL", Mode.PILOT),
+        (disarm, PATIENT, "the drone was disarmed; nothing more is sent", None),
         (blow_away, PATIENT, "m from its start, the fence 40 m", Mode.HOLD),
+        (lift_up, PATIENT, "m high, the ceiling 15 m", Mode.HOLD),
     ],
 )
 def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits, reason, mode, fly_drone, layout):
@@ -156,6 +171,28 @@ def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits,
                 wait_until(lambda: served.drone.autopilot.mode is mode)
             time.sleep(0.2)
             assert len(field.sent) == num_sent, "set-points have ended"
+
+
+@pytest.mark.long
+def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly_drone, layout):
+    yaw_rate, latency_s, speed = 0.8, 0.6, 2.0
+
+    def yaw_behind(latency_s):
+        """How far the yaw that the agent is told, radians, is behind the drone's in a steady turn; median of five."""
+        calibration = replace(calibration_like(Camera(), 128, 72), latency_s=latency_s)
+        with fly_drone(speed=speed, is_full=False) as served:
+            hover_at_once(served)
+            options = replace(ARMED, calibration=calibration)
+            with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+                field.reset(torch.tensor([field.take_off()]))
+                behind = []
+                for _ in range(9):
+                    told = float(field.step(torch.tensor([[0.0, yaw_rate, 0.0]])).pose_world[0, 5])
+                    behind.append(math.remainder(served.drone.vehicle.yaw - told, 2 * math.pi))
+                field.hover()
+        return float(np.median(behind[4:]))
+
+    assert yaw_behind(latency_s) - yaw_behind(0.0) == pytest.approx(speed * yaw_rate * latency_s, abs=0.3)
 
 
 @pytest.mark.long
