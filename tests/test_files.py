@@ -9,6 +9,9 @@ import pytest
 
 from pvn.bridges.airsim.settings import read_settings
 from pvn.bridges.mavlink.calibration import read_calibration
+from pvn.corpus.meadow.banks import read_bank
+from pvn.corpus.natural.own import read_instructions
+from pvn.corpus.segments import Corpus
 from pvn.corpus.store import read_corpus
 from pvn.files import replacing
 from pvn.learning.agent import load_agent
@@ -62,7 +65,16 @@ def read_description(path):
     load_agent(path.with_suffix(".safetensors"))
 
 
-@pytest.mark.parametrize("read", [read_manifest, read_description, read_layout, read_settings, read_calibration])
+def read_own_instructions(path):
+    read_instructions(path, Corpus("empty", {}))
+
+
+READERS = [
+    read_manifest, read_description, read_layout, read_settings, read_calibration, read_bank, read_own_instructions,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize(
     "content",
     [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, SLOTS, Manoeuvre, parse_manoeuvre
+from pvn.files import parse_json
 from pvn.world.landmarks import LANDMARK_NAMES
 
 MAX_MANOEUVRES = 3
@@ -177,11 +177,7 @@ def _bank(content: object, where: str) -> Bank:
 
 
 def _parse(text: str, where: str) -> Bank:
-    try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{where}: not valid JSON ({error}); correct the file") from None
-    return _bank(content, where)
+    return _bank(parse_json(text, where, "correct the file"), where)
 
 
 def read_bank(path: Path | str) -> Bank:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from pvn.corpus.meadow.generator import numbered_layout
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.corpus.vocabulary import tokenise
+from pvn.files import parse_json
 from pvn.paths import distances_along, path_length, points_along
 from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
@@ -163,7 +164,7 @@ def _pairs(text: str) -> Iterator[tuple[int, str, Any]]:
 def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
     """Segments of a corpus in the words of a JSON file."""
     source = path.read_text(encoding="utf-8-sig")
-    content = json.loads(source)
+    content = parse_json(source, path, "correct the file")
     if not isinstance(content, dict) or not content:
         raise ValueError(f'{path}: expected an object of segments and texts, such as {{"12-3": "go to the well"}}')
     known = {segment.id: (split, segment) for split, part in corpus.splits.items() for segment in part}
@@ -307,8 +308,6 @@ def read_instructions(path: Path | str, corpus: Corpus, *, author: str | None = 
         raise FileNotFoundError(f"no file {path}; expected instructions as .json or .csv (docs/formats.md)") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text ({error}); save it as UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: not valid JSON ({error}); correct the file") from None
     # Segments of a field stay together, as in every corpus, even if their lines are apart.
     order = {
         split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))
