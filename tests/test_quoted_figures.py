@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 
 import pvn
+from pvn.app.demo.flight_setup import MAX_REQUESTS, REQUEST_SECONDS
+from pvn.app.demo.link import MAX_FLIGHTS
 from pvn.cli import main
+from pvn.cli.demo import Demo
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import FULL_SIZE, NOISE, plan_split, split_sizes
 from pvn.corpus.narrator.making import make_narrated
@@ -27,6 +30,7 @@ from pvn.geometry import Camera
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz.film_frames import FRAMES_PER_STEP
 from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.task import MAX_CHARACTERS, MAX_WORDS
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
@@ -258,6 +262,24 @@ QUOTES = [
         "phrases that it never sees; mean final distance # m, median # m; STOP #%, AVERAGE #%, the oracle #%.",
         "docs/results/*_dev.json",
         dev_figures,
+    ),
+    Quote(
+        "docs/demo.md",
+        "At most # visitors are admitted at the same time (`--visitors`), and # fly (`--flights`);",
+        "`pvn demo --help`",
+        lambda: [Demo().visitors, Demo().flights],
+    ),
+    Quote(
+        "docs/demo.md",
+        "Each visitor has # requests in # seconds, and instructions of up to # words and # characters.",
+        "`RateLimit` and `Task`",
+        lambda: [MAX_REQUESTS, REQUEST_SECONDS, MAX_WORDS, MAX_CHARACTERS],
+    ),
+    Quote(
+        "docs/demo.md",
+        "everything said since the drone was put there, up to # instructions:",
+        "`write_link`",
+        lambda: [MAX_FLIGHTS],
     ),
     Quote("docs/conventions.md", "# x # pixels, # degrees across.", "`Camera`", camera),
     Quote(
