@@ -105,7 +105,9 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
         for system, run in curves.items():
             if phase in run:
                 colour, style = colours[system]
-                cell.plot(*_readable(phase, run[phase]).T, style, color=colour, label=system, linewidth=1.6)
+                curve = _readable(phase, run[phase])
+                mark = "o" if len(curve) == 1 else ""  # of which no line can be drawn
+                cell.plot(*curve.T, style, color=colour, label=system, linewidth=1.6, marker=mark)
         title, quantity = PHASES[phase]
         cell.set_title(title, fontsize=11)
         cell.set_ylabel(quantity)

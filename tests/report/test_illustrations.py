@@ -75,6 +75,14 @@ def test_curves_are_drawn(summary, with_rate, tmp_path):
         assert imread(tmp_path / f"{name}.png")[..., :3].std() > 0.05
 
 
+def test_a_curve_of_one_point_is_a_dot(monkeypatch, tmp_path):
+    drawn, point = [], np.array([[200.0, 1.5]])
+    monkeypatch.setattr(curves, "save_figure", lambda figure, path: drawn.append(figure))
+    runs = {"pvn": {"stage2/loss": point}, "gsmn": {"stage2/loss": np.repeat(point, 2, 0)}}
+    draw_learning(tmp_path / "learning.png", runs, tuple(SYSTEMS))
+    assert [line.get_marker() for line in drawn[0].axes[0].lines] == ["o", ""]
+
+
 @pytest.mark.long
 def test_systems_and_changes_of_pvn_have_a_panel_each_with_their_names(summary, with_rate, monkeypatch, tmp_path):
     drawn = []
