@@ -17,10 +17,15 @@ CHECKED = ("corpus", "agent", "flights")
 """Files with checksums."""
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", READERS)
-def test_changed_files_are_read_or_refused_by_name(name):
-    count = fuzz(READERS[name], seed=0, num_inputs=FEWER.get(name, INPUTS))
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        *(pytest.param(name, FEWER.get(name, INPUTS), marks=pytest.mark.long) for name in READERS),
+        *(pytest.param(name, INPUTS, marks=pytest.mark.slow) for name in FEWER),
+    ],
+)
+def test_changed_files_are_read_or_refused_by_name(name, inputs):
+    count = fuzz(READERS[name], seed=0, num_inputs=inputs)
     assert count.examples == {}
     assert name not in CHECKED or count.kinds["changed"] == 0, "a checksum tells that a file was changed"
     assert count.kinds["clean"] > (0.2 if name in STREAMS else 0.5) * count.kinds.total() > 0

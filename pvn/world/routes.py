@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from pvn.paths import Points, distances_along
+from pvn.paths import Points, distances_along, length_of
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout, sample_layout
@@ -68,14 +68,14 @@ def _walk(noise, start, target, centres, radii, shore):
     for step in range(len(noise)):
         x, y = steps[step]
         ahead_x, ahead_y = target[0] - x, target[1] - y
-        distance = math.hypot(ahead_x, ahead_y)
+        distance = length_of(ahead_x, ahead_y)
         if distance < REACHED:
             return steps[: step + 1]
         move_x = ahead_x / distance * STEP + noise[step, 0]
         move_y = ahead_y / distance * STEP + noise[step, 1]
         for landmark in range(len(centres)):
             away_x, away_y = x - centres[landmark, 0], y - centres[landmark, 1]
-            gap = math.hypot(away_x, away_y)
+            gap = length_of(away_x, away_y)
             if gap < radii[landmark]:
                 move_x += away_x / gap * (radii[landmark] - gap)
                 move_y += away_y / gap * (radii[landmark] - gap)
@@ -84,7 +84,7 @@ def _walk(noise, start, target, centres, radii, shore):
             away_x, away_y = x - shore[cell, 0], y - shore[cell, 1]
             if away_x * away_x + away_y * away_y > 1.001 * LAKE_REACH * LAKE_REACH:  # most are; a root takes longer
                 continue
-            gap = math.hypot(away_x, away_y)
+            gap = length_of(away_x, away_y)
             if 0.0 < gap < LAKE_REACH:
                 push_x, push_y, count = push_x + away_x / gap, push_y + away_y / gap, count + 1
         if count > 0:

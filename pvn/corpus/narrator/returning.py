@@ -33,8 +33,8 @@ def _way_out(scene: Scene, pose: Pose, mark: int, side: int, generator: np.rando
     """A line straight past a landmark, kept on one side, and further; and its direction, radians."""
     off = scene.centres[mark] - (pose.x, pose.y)
     gap = scene.radii[mark] * generator.uniform(0.75, 0.9)
-    angle = math.atan2(off[1], off[0]) - side * math.asin(min(gap / math.hypot(off[0], off[1]), 1.0))
-    metres = math.hypot(off[0], off[1]) + generator.uniform(5.0, 9.0)
+    angle = math.atan2(off[1], off[0]) - side * math.asin(min(gap / length_of(*off), 1.0))
+    metres = length_of(*off) + generator.uniform(5.0, 9.0)
     end = pose.x + metres * math.cos(angle), pose.y + metres * math.sin(angle)
     return straight_line(pose.x, pose.y, *end), angle
 
@@ -44,7 +44,7 @@ def _end(scene: Scene, pose: Pose, mark: int, place: Points, generator: np.rando
     if generator.random() < TO_START_SHARE:
         return np.array([pose.x, pose.y]) + generator.uniform(-0.6, 0.6, 2)
     off = place - scene.centres[mark]
-    return scene.centres[mark] + off / math.hypot(off[0], off[1]) * scene.radii[mark] * generator.uniform(1.0, 1.15)
+    return scene.centres[mark] + off / length_of(*off) * scene.radii[mark] * generator.uniform(1.0, 1.15)
 
 
 def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Generator) -> Points | None:
