@@ -57,6 +57,7 @@ def test_a_flight_is_shown_step_by_step_and_its_outcome_in_words(visit):
     visitor.fly_to_the_end()
     assert visitor.session.state == page.state == "replaying"
     assert [shown.index for shown in page.steps[:-1]] == list(range(page.num_positions))
+    assert f"Step 3: “{visitor.session.flights[-1].setup.instruction}”" in page.statuses
     near, goal = r"\d+ m from the [a-z ]+", r"\d+\.\d m from the goal \((reached|not within 5 m, missed)\)"
     ended = rf"(Stopped {near}, {goal}, after \d+ steps|Never stopped in \d+ steps; {near}, {goal})\."
     assert re.search(ended, page.statuses[-1]), page.statuses[-1]

@@ -194,7 +194,7 @@ class Session(SetupSession):
             flight.interrupted.wait(duration / count)
         self._draw(flight, partial(self._display.show_step, flight.show(index)))
         if self.state == "flying":
-            self._display.show_status(f"Flying: step {index + 1}")
+            self._display.show_status(f"Step {index + 1}: “{flight.setup.instruction}”")
         if flight.interrupted.wait(duration / count):
             raise InterruptedError
 
