@@ -70,5 +70,5 @@ def example_instructions(layout: Layout, pose: Pose) -> list[str]:
     if len(ahead) > 2:
         found.append(f"go to the {ahead[0]}, then to the {ahead[2]}")
     found += [f"{turn}fly to the {colour} fence" for turn, colour in zip(TURNS, _fences_around(pose), strict=True)]
-    found += ["turn around and fly straight ahead", "go forward a bit, then turn left", "turn right", "stop right here"]
+    found += [f"{turn}fly straight ahead" for turn in reversed(TURNS)]
     return found[:NUM_EXAMPLES]
