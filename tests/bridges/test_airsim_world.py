@@ -67,7 +67,7 @@ def test_a_script_that_prints_a_counter_does_not_silence_what_is_refused_later(s
         for number in range(MAX_TOLD + 20):
             client.simPrintLogMessage("step ", str(number))
         assert len(caplog.messages) == MAX_TOLD + 1 and caplog.messages[:2] == ["step  0", "step  1"]
-        assert caplog.messages[-1] == "enough was printed; no more of scripts"
+        assert caplog.messages[-1] == "200 messages of scripts: no more are printed"
         with pytest.raises(RPCError):
             client.simGetCameraInfo("back")
     assert "refused: simGetCameraInfo: camera: got 'back'" in caplog.messages[-1]

@@ -22,10 +22,8 @@ TOWARDS = ("turn {side} and go to the {noun}", "{side} turn, then fly to the {no
 """About something at its side."""
 TURNS = ("", "turn left and ", "turn right and ", "turn around and ")
 """Towards what is ahead, to the left, to the right and behind."""
-
-
 MIN_WAY = 3.0
-"""Landmarks that the drone is already as close to as it would stop, give or take this, are not flown to, metres."""
+"""Examples name no landmark that is nearer than this to where the drone would stop for it, metres."""
 
 
 def _bearings(layout: Layout, pose: Pose) -> list[tuple[float, float, str]]:

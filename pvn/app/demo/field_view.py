@@ -170,7 +170,7 @@ class FieldView3D:
         node.on_click(lambda _: self._select(None if self._selected == index else index))
 
     def _place_name(self, landmark: Landmark, label: viser.LabelHandle) -> None:
-        """Above the landmark; below its foot for the camera that follows, which looks at the next one over the name."""
+        """Put a name above its landmark; at its foot for the camera that follows, so that it hides nothing beyond."""
         is_below = self._camera_mode == "follow"
         top = landmark.scale * float(class_mesh(landmark.name).vertices[:, 2].max())
         # viser scales the mesh of a node, but not its children.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SPEEDS = {"real time": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as possible": 0.0}
 DEFAULT_SPEED = "2 x"
 MAX_LINKS = 100
-"""Of those that a page has shown, how many are remembered."""
+"""How many of the links that a page has shown are remembered."""
 LANDMARKS_BY_NOUN = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
 FIELD_PX = 424
 """Across the picture of the field under the predictions in the panel."""

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 MAX_CACHED_IMAGES = 16
 MAX_TOLD = 200
-"""Different messages on the server's console: of its own, and as many of scripts'."""
+"""Different messages on the console: so many of the server's own, and as many that scripts print."""
 MAX_DRONES = 16
 
 
@@ -94,17 +94,17 @@ class Host(ClockedVehicles):
         for drone in self.drones.values():
             drone.vehicle.set_wind(wind)
 
-    def tell_once(self, message: str, *, is_scripts: bool = False) -> None:
+    def tell_once(self, message: str, *, is_from_script: bool = False) -> None:
         """Tell whoever runs the server something, unless it has been told already.
 
-        is_scripts: whether a script wants it printed. Those are counted apart, so that a script that prints a counter
-        does not silence what is refused later.
+        is_from_script: whether a script prints it. Those are counted apart, so that a script that prints a counter does
+        not silence what is refused later.
         """
-        told = self._printed if is_scripts else self._told
+        told = self._printed if is_from_script else self._told
         if message not in told and len(told) <= MAX_TOLD:
             told.add(message)
-            enough = "enough was printed; no more of scripts" if is_scripts else "enough was told; no more messages"
-            log.warning("%s", message if len(told) <= MAX_TOLD else enough)
+            whose = "of scripts" if is_from_script else "of the server"
+            log.warning("%s", message if len(told) <= MAX_TOLD else f"{MAX_TOLD} messages {whose}: no more are printed")
 
     def reset(self) -> None:
         """Restore the initial state, except for the clock and the objects."""

@@ -42,7 +42,7 @@ def getSettingsString(host: Host) -> str:
 def simPrintLogMessage(host: Host, message: Any, message_param: Any = "", severity: Any = 0) -> None:
     """Print a message on the server's console."""
     text = f"{parse_text(message, 'message', 2000)} {parse_text(message_param, 'message_param', 2000)}"
-    host.tell_once(text.strip(), is_scripts=True)
+    host.tell_once(text.strip(), is_from_script=True)
 
 
 def isRecording(host: Host) -> bool:
