@@ -244,8 +244,8 @@ _ROWS = (
     ),
     System(
         # Beyond the paper: an instruction encoder with slots, cells that attend to words, the way in ordered parts,
-        # maps that know what was never seen and where the start is, and a cheaper image encoder; a second stage that
-        # stays closer to the way.
+        # maps that know what was never seen and where the start is, and a cheaper image encoder; the place to face at
+        # the goal, and a turn there; a second stage that stays closer to the way.
         name="pvn-plus",
         agent_class=_pvn,
         training="two stages",
@@ -258,8 +258,10 @@ _ROWS = (
             "sizes.num_parts": 6,
             "sizes.knows_unseen": True,
             "sizes.knows_bearing": True,
+            "sizes.predicts_facing": True,
             "sizes.has_quick_encoder": True,
             "stage1.oracle.max_left": 6.0,
+            "stage1.oracle.turns_at_end": True,
             "stage2.oracle.max_left": 6.0,
             "stage2.oracle.turns_on_the_spot": 3.14,
             "stage2.oracle.lookahead": 5.0,

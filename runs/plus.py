@@ -20,6 +20,7 @@ from typing import Any
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.meadow.turning import make_turns
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
@@ -38,6 +39,8 @@ NUM_RETURNS = 300
 """Flights past something and back, told by the narrator."""
 RETURNS_SEED = 1
 """Of their fields; training has those of seed 0."""
+NUM_TURNS = 300
+"""Turns on the spot, in phrases held out of training."""
 FLOWN_BY_ONE = {"voices": "without-three-voices", "test": "pvn-plus"}
 """Splits that only one variant flies; all variants fly the others."""
 
@@ -125,14 +128,17 @@ def evaluate_variant(name: str, splits: dict[str, Corpus], out: Path, device: st
             continue
         (summary,) = evaluate(
             out / "runs" / name / AGENT_FILE, corpus, split="dev", limit=limit, out=out / "results" / split,
-            device=device,
+            device=device, in_paragraphs=split == "dev" and name == "pvn-plus",
         )  # fmt: skip
         circles = {amount: circle.to_json() for amount, circle in summary.circles.items()}
+        facing = {end: faced.to_json() for end, faced in summary.facing.items()}
+        paragraphs = summary.paragraphs
+        to_end = "" if paragraphs is None else f"{paragraphs.brought_to_end} of paragraphs brought to the end, "
         whole, unseen = summary.overall, "" if summary.unseen is None else f"{summary.unseen.sr.value:.1f}% unseen, "
         print(
             f"{name}, {split}: {whole.flights:,} flights, SR {whole.sr}, "
             f"{unseen}nDTW {whole.ndtw.value:.3f}, SDTW {whole.sdtw.value:.3f}, "
-            f"circles {json.dumps(circles)}",
+            f"{to_end}circles {json.dumps(circles)}, facing {json.dumps(facing)}",
             flush=True,
         )
 
@@ -183,6 +189,7 @@ def main() -> None:
         "natural": natural,
         "dev": Corpus("dev", {"dev": phrases}),
         "returns": Corpus("returns", {"dev": returns}),
+        "turns": Corpus("turns", {"dev": make_turns(bundled_banks(), NUM_TURNS, is_seen=False)}),
     }
     if voices:
         splits["voices"] = Corpus("voices", {"dev": voices})

@@ -135,11 +135,12 @@ def mirror(segment: Segment, renumber: Callable[[int], int], layout: Layout | No
     x, y, yaw = segment.task.start
     task = Task(layout or mirror_layout(segment.task.layout), (FIELD_SIZE - x, y, math.pi - yaw), text)
     path = segment.demonstration.path * (-1.0, 1.0) + (FIELD_SIZE, 0.0)
+    turned_to = segment.demonstration.turned_to
     annotation = None if segment.annotation is None else _mirror_annotation(segment.annotation)
     return replace(
         segment,
         environment=renumber(segment.environment),
-        demonstration=Demonstration(task, path),
+        demonstration=Demonstration(task, path, None if turned_to is None else math.pi - turned_to),
         annotation=annotation,
     )
 

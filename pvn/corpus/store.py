@@ -86,6 +86,10 @@ def pack_segments(segments: Sequence[Segment], classes: Sequence[str]) -> Column
     columns["start"] = np.array([task.start for task in tasks], np.float64).reshape(-1, 3)
     columns["path"] = np.concatenate(paths).astype(np.float64)
     columns["path_offset"] = _offsets(map(len, paths))
+    turned = [segment.demonstration.turned_to for segment in segments]
+    if any(heading is not None for heading in turned):
+        columns["is_turned"] = np.array([heading is not None for heading in turned], bool)
+        columns["turned_to"] = np.array([heading or 0.0 for heading in turned], np.float64)
     _pack_texts(columns, "instruction", [task.instruction for task in tasks])
     columns["is_annotated"] = np.array([note is not None for note in notes], bool)
     columns["is_seen"] = np.array([note is not None and note.is_seen for note in notes], bool)
@@ -105,7 +109,7 @@ _SHAPES: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
     "landmark_class": (np.uint8, ()), "landmark_place": (np.float64, (4,)), "landmark_offset": _OFFSETS,
     "segment_environment": (np.int64, ()), "segment_place": (np.int32, ()), "start": (np.float64, (3,)),
     "path": (np.float64, (2,)), "path_offset": _OFFSETS, "stops": (np.int32, ()), "stops_offset": _OFFSETS,
-    "meant": (np.int32, ()), "meant_offset": _OFFSETS,
+    "is_turned": _FLAGS, "turned_to": (np.float64, ()), "meant": (np.int32, ()), "meant_offset": _OFFSETS,
     "is_annotated": _FLAGS, "is_seen": _FLAGS, "is_ambiguous": _FLAGS,
     **{name: _TEXT for name in ("instruction", "manoeuvres", "phrase", "source", "author")},
     **{f"{name}_offset": _OFFSETS for name in ("instruction", "manoeuvres", "phrase", "source", "author")},
@@ -192,13 +196,18 @@ def unpack_segments(columns: Columns, classes: Sequence[str], unannotated: Sourc
         else None
         for row, is_annotated in enumerate(columns["is_annotated"].tolist())
     ]
+    turned_to: list[float | None] = [None] * len(notes)
+    if "turned_to" in columns:  # not if no segment ends with a turn, nor in earlier corpora
+        pairs = zip(columns["is_turned"].tolist(), columns["turned_to"].tolist(), strict=True)
+        turned_to = [heading if is_turned else None for is_turned, heading in pairs]
     return [
-        Segment(environment, place, Demonstration(Task(fields[environment], start, instruction), path), note, *source)
-        for environment, place, start, path, instruction, note, source in zip(
+        Segment(environment, place, Demonstration(Task(fields[environment], start, text), path, heading), note, *source)
+        for environment, place, start, path, heading, text, note, source in zip(
             columns["segment_environment"].tolist(),
             columns["segment_place"].tolist(),
             map(tuple, columns["start"].tolist()),
             _rows(columns, "path"),
+            turned_to,
             _texts(columns, "instruction"),
             notes,
             _sources(columns, notes, unannotated),

@@ -12,6 +12,7 @@ from pathlib import Path
 from pvn.corpus.segments import SOURCES, SPLITS, Corpus, Segment, Source, Split, paragraphs_of
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.circling import measure_circles
+from pvn.evaluation.facing import measure_facing
 from pvn.evaluation.flights import Flights, fly_split
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.paragraphs import summarise_paragraphs
@@ -175,7 +176,8 @@ def evaluate_pilot(
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
     circles = measure_circles(flights.paths(), metrics.is_success.tolist(), segments)
-    summary = replace(summarise(pilot.name, split, metrics, segments), circles=circles)
+    facing = measure_facing(flights.end_headings(), metrics.is_success.tolist(), segments)
+    summary = replace(summarise(pilot.name, split, metrics, segments), circles=circles, facing=facing)
     if in_paragraphs:
         ordered = [segment for paragraph in paragraphs_of(segments) for segment in paragraph]
         path = None if stem is None else stem.with_name(f"{stem.name}_paragraphs.safetensors")

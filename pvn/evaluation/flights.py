@@ -65,6 +65,10 @@ class Flights:
         """Positions (T + 1, 2) of each flight, field frame, metres."""
         return [poses[:, :2].numpy() for poses in torch.split(self.pose_world, (self.num_steps + 1).tolist())]
 
+    def end_headings(self) -> list[float]:
+        """Which way each flight faces after its last step, radians, field frame."""
+        return self.pose_world[(self.num_steps + 1).cumsum(0) - 1, 5].tolist()
+
     def metrics(self, segments: Sequence[Segment], altitude: float) -> FlightMetrics:
         """Metrics of the flights; `segments` are what was flown."""
         demonstrations = [segment.demonstration for segment in segments]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.evaluation.circling import CircledFlights
+from pvn.evaluation.facing import FacingFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
@@ -118,6 +119,8 @@ class Summary:
     With these, systems that flew the same segments can be compared flight by flight."""
     circles: Mapping[str, CircledFlights] = field(default_factory=dict)
     """By how far round a landmark they should go: flights that were told to circle one."""
+    facing: Mapping[str, FacingFlights] = field(default_factory=dict)
+    """By whether they should end with a turn on the spot: which way the flights face at their ends."""
     paragraphs: ParagraphSummary | None = None
     """Of the same segments flown as whole paragraphs; None if they were not."""
 
@@ -136,6 +139,7 @@ class Summary:
                 str(name): "".join(str(int(reached)) for reached in flights) for name, flights in self.successes.items()
             },
             "circles": {amount: flights.to_json() for amount, flights in self.circles.items()},
+            "facing": {name: flights.to_json() for name, flights in self.facing.items()},
             **({"paragraphs": self.paragraphs.to_json()} if self.paragraphs else {}),
         }
 
@@ -161,6 +165,7 @@ class Summary:
                 for name, digits in content.get("successes", {}).items()
             },
             circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
+            facing={name: FacingFlights(**flights) for name, flights in content.get("facing", {}).items()},
             paragraphs=ParagraphSummary.from_json(content["paragraphs"], content["environments"])
             if "paragraphs" in content
             else None,

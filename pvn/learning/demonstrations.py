@@ -17,7 +17,7 @@ from pvn.geometry import even_paths, restarted, to_map
 from pvn.learning.random_looks import FlightLooks
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
-from pvn.model.visitation import OVERHEAD_MARGIN
+from pvn.model.visitation import FACED_AHEAD, OVERHEAD_MARGIN
 from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.simulator.interface import SimulatorConfig
@@ -57,6 +57,8 @@ class Demonstrations:
     """Points (N, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
     num_points: Tensor
     """(N,) int64: points of each path without the padding; the last of them is the goal."""
+    faced_world: Tensor
+    """Places (N, 2), field frame, that the drones face when they have arrived, `FACED_AHEAD` of the goal."""
     tokens: Tensor
     """Word ids (N, L), padded."""
     mentioned: Tensor
@@ -80,6 +82,13 @@ class Demonstrations:
     def longest(self) -> int:
         """Frames of the longest flight."""
         return int(self.first_frame.diff().max())
+
+
+def _faced_places(demonstrations: Sequence[Demonstration]) -> Tensor:
+    """Places (N, 2), field frame, metres, ahead of the goals as the drones face there."""
+    heading = torch.tensor([demonstration.end_heading for demonstration in demonstrations])
+    goal = torch.tensor([demonstration.goal for demonstration in demonstrations])
+    return goal + FACED_AHEAD * torch.stack([heading.cos(), heading.sin()], -1)
 
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
@@ -128,6 +137,7 @@ def demonstrate(
         field=blind.field_index,
         path_world=path.to(to),
         num_points=num_points.to(to),
+        faced_world=_faced_places(demonstrations).to(to),
         tokens=pad_tokens(tokens, TOKENS_MULTIPLE).to(to),
         mentioned=torch.from_numpy(mentioned).to(to),
         landmark_place=place.to(to),
@@ -153,6 +163,7 @@ def flown_again(
         field=demonstrations.field[chosen],
         path_world=demonstrations.path_world[chosen],
         num_points=demonstrations.num_points[chosen],
+        faced_world=demonstrations.faced_world[chosen],
         tokens=demonstrations.tokens[chosen],
         mentioned=demonstrations.mentioned[chosen],
     )
@@ -231,6 +242,8 @@ class Batch:
     """Points (B, P, 2) of the demonstrated paths, map frame."""
     num_points: Tensor
     """(B,)."""
+    faced_map: Tensor
+    """Places (B, 2) that the drones face when they have arrived, map frame."""
     landmark_map: Tensor
     """Landmarks (B, 32, 2), map frame."""
     landmark_class: Tensor
@@ -353,6 +366,7 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
         tokens=demonstrations.tokens[flights],
         path_map=to_map(demonstrations.path_world[flights], origin),
         num_points=demonstrations.num_points[flights],
+        faced_map=to_map(demonstrations.faced_world[flights][:, None], origin)[:, 0],
         landmark_map=to_map(demonstrations.landmark_place[field], origin),
         landmark_class=demonstrations.landmark_class[field],
         action=demonstrations.action[parts.frame[planned]],

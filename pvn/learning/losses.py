@@ -1,4 +1,4 @@
-"""The objective of stage 1: target distributions, two divergences and three auxiliary losses (paper, section 4.3)."""
+"""The objective of stage 1: target distributions, their divergences and three auxiliary losses (paper, section 4.3)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class LossConfig:
     """Weight of telling from the grounding map whether a visible landmark is mentioned (paper: lambda_ground)."""
     mentioned_weight: float = 0.25
     """Weight of telling from the embedding which classes are mentioned (paper: lambda_lang)."""
+    faced_weight: float = 0.5
+    """Weight of the divergence of the place to face at the goal, where that is predicted."""
     averages_mentioned: bool = False
     """Whether that loss is the mean over the 63 classes (paper, appendix A, and authors' code). Their sum, which is
     our own, weighs 63 times as much: the mean is too weak beside the divergences (docs/log.md)."""
@@ -50,6 +52,8 @@ class LossSums:
 
     trajectory: Tensor
     goal: Tensor
+    faced: Tensor
+    """0 where no place to face is predicted."""
     landmark: Tensor
     grounded: Tensor
     mentioned: Tensor
@@ -94,6 +98,15 @@ def target_distributions(
     share = torch.cat([parts, is_goal[:, None]], 1)  # (B, num_parts + 1, P)
     density = torch.einsum("bkp,bpi,bpj->bkij", share, bump[:, :, 0], bump[:, :, 1])
     return density / density.sum(dim=(2, 3), keepdim=True).clamp(min=1e-12)
+
+
+def _faced_divergence(visitation: Visitation, batch: Batch, grid: MapGrid, sigma_cells: float) -> Tensor:
+    """KL divergences (Q,) of the places to face from Gaussians around the demonstrated ones; 0 if not predicted."""
+    if visitation.log_faced is None:
+        return torch.zeros_like(visitation.log_parts[:, 0, 0, 0])
+    one = torch.ones_like(batch.num_points)
+    target = target_distributions(batch.faced_map[:, None], one, grid, sigma_cells)[:, -1]
+    return _divergence(target[batch.frames.flight], visitation.log_faced)
 
 
 def _divergence(target: Tensor, log_probability: Tensor) -> Tensor:
@@ -158,6 +171,7 @@ def stage1_losses(
     return LossSums(
         trajectory=(counted * divergence[:, :-1].mean(1)).sum(),
         goal=(counted * divergence[:, -1]).sum(),
+        faced=(counted * _faced_divergence(visitation, batch, grid, config.sigma_cells)).sum(),
         landmark=auxiliary.landmark,
         grounded=auxiliary.grounded,
         mentioned=auxiliary.mentioned,
@@ -172,7 +186,7 @@ def objective(losses: LossSums, config: LossConfig, num_predictions: Tensor, num
     visible = num_visible.clamp(min=1)
     mentioned_weight = config.mentioned_weight / (len(LANDMARK_NAMES) if config.averages_mentioned else 1)
     return (
-        (losses.trajectory + losses.goal) / num_predictions
+        (losses.trajectory + losses.goal + config.faced_weight * losses.faced) / num_predictions
         + config.landmark_weight * losses.landmark / visible
         + config.grounded_weight * losses.grounded / visible
         + mentioned_weight * losses.mentioned / num_predictions

@@ -75,6 +75,7 @@ def plus() -> Recipe:
             size=5 * 27_965,
             has_natural=True,
             narrated=40_000,
+            turns=4_000,
             natural_repeats=3,
             mirrors_natural=True,
             circle_repeats=4,

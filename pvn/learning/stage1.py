@@ -90,6 +90,7 @@ def means(losses: LossSums) -> dict[str, float]:
     return {
         "trajectory": float(losses.trajectory) / count,
         "goal": float(losses.goal) / count,
+        **({"faced": float(losses.faced) / count} if float(losses.faced) else {}),
         "landmark": float(losses.landmark) / visible,
         "grounded": float(losses.grounded) / visible,
         "mentioned": float(losses.mentioned) / count,

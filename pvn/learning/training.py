@@ -50,6 +50,8 @@ class TrainingTextConfig:
     """If no corpus is given: whether natural instructions are added."""
     narrated: int = 0
     """If no corpus is given: how many narrated training segments are added."""
+    turns: int = 0
+    """If no corpus is given: how many training segments are added that only turn on the spot."""
     held_out_authors: tuple[str, ...] = ()
     """If no corpus is given: authors whose natural instructions are its test split instead of being learned from."""
     natural_repeats: int = 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
+from pvn.corpus.meadow.turning import make_turns
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
@@ -41,7 +42,7 @@ def make_training_corpus(
     """Training segments from all of the recipe's sources, and the dev split of the bundled corpus."""
     banks, dev_size = bundled_banks(), min(config.size, FULL_SIZE)
     (num_train,), (num_dev,) = split_sizes(config.size, ("train",)).values(), split_sizes(dev_size, ("dev",)).values()
-    total = num_train + num_dev + config.narrated
+    total = num_train + num_dev + config.narrated + config.turns
 
     def after(done: int) -> Callable[[int], None]:
         return lambda made: watch(done + made, total)
@@ -50,7 +51,8 @@ def make_training_corpus(
         train = make_meadow(banks, size=config.size, only=("train",), pool=pool, watch=after(0))
         dev = make_meadow(banks, size=dev_size, only=("dev",), pool=pool, watch=after(num_train))
         told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))
-    parts = [train, dev, Corpus("narrated", {"train": told})]
+        turns = make_turns(banks, config.turns, pool=pool, watch=after(total - config.turns))
+    parts = [train, dev, Corpus("narrated", {"train": told}), Corpus("turns", {"train": turns})]
     if config.has_natural:
         parts.append(_hold_out(natural_corpus(dev_size / FULL_SIZE), config.held_out_authors))
     return joined(parts, "meadow")
@@ -63,6 +65,10 @@ def corpus_for(
     folder = run / FOLDER
     if not folder.exists():
         corpus = make_training_corpus(config, num_processes, watch)
-        write_corpus(corpus, folder, {"size": config.size, "narrated": config.narrated, "natural": config.has_natural})
+        write_corpus(
+            corpus,
+            folder,
+            {"size": config.size, "narrated": config.narrated, "natural": config.has_natural, "turns": config.turns},
+        )
         return corpus
     return read_corpus(folder, ("train", "dev"))

@@ -23,13 +23,23 @@ from pvn.model.execution import (
 )
 from pvn.model.instruction import EncodedInstructions, pad_tokens
 from pvn.model.mapping import KeptMap, SemanticMemory, carry_maps, keep_map, one_frame_each
-from pvn.model.visitation import GOAL, OVERHEAD_MARGIN, Visitation, VisitationConfig, VisitationModel
+from pvn.model.visitation import (
+    GOAL,
+    OVERHEAD_MARGIN,
+    Visitation,
+    VisitationConfig,
+    VisitationModel,
+    end_headings,
+    stays_at_start,
+)
 from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
-from pvn.world.task import Task
+from pvn.world.task import TURNED_WITHIN, Task
 
 LOOKED_FOR_BEYOND = 6.0
 """A goal closer to the start than this, metres, is not looked for."""
+TURNS_FROM = 0.6
+"""Angle between where a drone that has arrived faces and where it should, radians, from which it turns."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ class PVNMemory:
     """Probabilities (B, P) of being in each part of the way."""
     look: Tensor
     """(B,): the side to which a flight turns on the spot to look around, 1 left or -1 right; 0 once it flies."""
+    turned: Tensor
+    """(B,) int64: steps for which a flight that has arrived has turned to where it should face."""
     output: Tensor | None
     """Stage 2's last output (B, 3)."""
     step: int
@@ -123,13 +135,14 @@ class PVN:
             visitation=None,
             progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
             look=torch.zeros(len(tasks), device=device),
+            turned=torch.zeros(len(tasks), dtype=torch.int64, device=device),
             output=None,
             step=0,
         )
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Update the map, predict if it is time, and look around or follow the last prediction."""
+        """Update the map, predict if it is time, and look around, follow the last prediction, or turn at its goal."""
         semantic = memory.semantic
         if self.visitation.config.overhead_px is None:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
@@ -140,11 +153,13 @@ class PVN:
         progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
         output = self.execution(look_around(parts, progress, pose, config))
         action = to_action(output, self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
+        action, turned = self._turn_at_goal(action, visitation, pose, memory)
         is_looking = look[:, None] != 0
         yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
         turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
         return torch.where(is_looking, turn, action), replace(
             memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
+            turned=torch.where(is_looking[:, 0], memory.turned, turned),
             progress=torch.where(is_looking, memory.progress, progress),
         )  # fmt: skip
 
@@ -174,6 +189,30 @@ class PVN:
             look = torch.where(on_left > 0.5 * unseen.sum(1), 1.0, -1.0)
             return visitation, look * is_unsure
         return visitation, memory.look * (is_unsure & (step < 3 * self.quarter_turn))
+
+    def _turn_at_goal(
+        self, action: Tensor, visitation: Visitation, pose_map: Tensor, memory: PVNMemory
+    ) -> tuple[Tensor, Tensor]:
+        """Actions (B, 3) that turn on the spot before they stop, and for how many steps (B,) drones have turned so far.
+
+        A drone that has arrived turns until it faces where it should, or has seen everything around. What it sees
+        while it turns may change the prediction, and with it where it should face.
+        """
+        turned = memory.turned
+        if visitation.log_faced is None:
+            return action, turned
+        heading = end_headings(visitation, self.visitation.places, self.grid.cell)
+        left = wrap_angle(heading - pose_map[:, 2])
+        has_arrived = (turned > 0) | (action[:, STOP] > 0.5)
+        if memory.step == 0:  # stage 2 takes many steps to see that it has flown all of a way that leads nowhere
+            has_arrived = has_arrived | stays_at_start(visitation, self.visitation.places)
+        is_off = left.abs() > torch.where(turned > 0, TURNED_WITHIN, TURNS_FROM)
+        is_turning = has_arrived & is_off & (turned < 4 * self.quarter_turn)
+        none = torch.zeros_like(left)
+        turn = torch.stack([none, self.simulator.yaw_rate_by(left), none], -1)
+        stop = torch.stack([none, none, none + 1], -1)
+        ending = torch.where(is_turning[:, None], turn, stop)
+        return torch.where(has_arrived[:, None], ending, action), turned + is_turning
 
     def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
         """The map of one flight."""
@@ -262,7 +301,7 @@ class IdealAct:
         distance = off.norm(dim=-1)
         bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose[:, 2])
         stop = distance < STOP_WITHIN + simulator.max_speed * 0.1
-        turn = (bearing / simulator.step_seconds).clamp(-simulator.max_yaw_rate, simulator.max_yaw_rate)
+        turn = simulator.yaw_rate_by(bearing)
         # Slower in curves and near the goal, so as not to overshoot.
         speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
         action = torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)

@@ -1,7 +1,7 @@
 """Stage 1: from pictures, poses and an instruction to where the drone should fly and where it should stop.
 
 Distributions over the cells of a map in the start pose's frame: the trajectory, as a whole (paper) or as several parts
-of the way in order, and the goal.
+of the way in order, and the goal. If asked for, also the place that the drone should face when it has arrived.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ from pvn.world.layout import FIELD_SIZE
 TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
+FACED_AHEAD = 8.0
+"""How far ahead of the goal the place is that the drone faces there, metres: cells in which directions differ."""
+AT_START = 2.5
+"""A way all of whose parts are mostly within this distance of the start leads nowhere, metres."""
 OVERHEAD_MARGIN = 1.0
 """Margin around the field in a view from above, metres, so that the fences are in view."""
 
@@ -47,6 +51,8 @@ class VisitationSizes(MappingSizes):
     knows_bearing: bool = False
     """Whether the prediction is told where each cell lies from the start, as the drone faces there. "Past it, with it
     on your left" is another place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
+    predicts_facing: bool = False
+    """Whether the place that the drone should face at the goal is predicted too, so that it can turn there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +74,8 @@ class Visitation:
     log_parts: Tensor
     """(Q, P + 1, S, S): logarithms of the distributions of the parts of the way, in order, and of the goal, in the
     frames of the start poses."""
+    log_faced: Tensor | None = None
+    """(Q, S, S): logarithm of the distribution of the place that the drone faces at the goal; None: not predicted."""
 
     @property
     def parts(self) -> Tensor:
@@ -101,7 +109,43 @@ class Visitation:
 
         own, its = vars(self.maps), vars(other.maps)
         maps = GroundedMaps(**{name: choose(own[name], its[name]) for name in own})
-        return Visitation(maps, choose(self.log_parts, other.log_parts))
+        log_faced = None
+        if self.log_faced is not None and other.log_faced is not None:
+            log_faced = choose(self.log_faced, other.log_faced)
+        return Visitation(maps, choose(self.log_parts, other.log_parts), log_faced)
+
+
+def likeliest_places(log_probability: Tensor, places: Tensor, within: float) -> Tensor:
+    """Means (Q, 2), map frame, of distributions (Q, S, S), as logarithms, near their most likely cells.
+
+    places (S * S, 2): centres of the cells, map frame. Cells up to `within` metres away count, so that a place is known
+    more finely than by its cell.
+    """
+    probability = log_probability.flatten(1).exp()
+    off = places - places[probability.argmax(1)][:, None]  # (Q, S * S, 2)
+    weight = probability * (off.norm(dim=-1) <= within)
+    return weight @ places / weight.sum(1, keepdim=True)
+
+
+def stays_at_start(visitation: Visitation, places: Tensor) -> Tensor:
+    """Whether (Q,) the predicted ways lead nowhere, as for "turn left".
+
+    places (S * S, 2): centres of the cells, map frame.
+    """
+    at_start = (places.norm(dim=-1) <= AT_START).to(visitation.log_parts)
+    return ((visitation.parts.flatten(2) @ at_start) > 0.5).all(1)
+
+
+def end_headings(visitation: Visitation, places: Tensor, cell: float) -> Tensor:
+    """Headings (Q,), radians, map frame, from the predicted goals to the places that drones should face there.
+
+    places (S * S, 2): centres of the cells, map frame; cell: their edge, metres.
+    """
+    assert visitation.log_faced is not None
+    goal, faced = (
+        likeliest_places(each, places, 1.5 * cell) for each in (visitation.log_parts[:, -1], visitation.log_faced)
+    )
+    return torch.atan2(*(faced - goal).flip(-1).unbind(-1))
 
 
 def bearings(places: Tensor) -> Tensor:
@@ -134,7 +178,7 @@ class VisitationModel(MappingModel):
         super().__init__(config)
         self.register_buffer("bearing", bearings(self.places), persistent=False)
         num_in = config.grounded_channels + CHANNELS + config.knows_unseen + config.knows_bearing * len(self.bearing)
-        self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1)
+        self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1 + config.predicts_facing)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
         self.maps_at_once: int | None = None
 
@@ -179,7 +223,10 @@ class VisitationModel(MappingModel):
                 bearing = bearings_of(self.bearing, heading)
             layers.append(bearing.to(maps.semantic_map))
         scores = in_chunks(self.lingunet, self.maps_at_once, torch.cat(layers, 1), maps.embedding).float()
-        return Visitation(maps, scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size))
+        log_maps = scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size)
+        if not self.config.predicts_facing:
+            return Visitation(maps, log_maps)
+        return Visitation(maps, log_maps[:, :-1], log_maps[:, -1])
 
     def forward(self, frames: Frames, tokens: Tensor) -> Visitation:
         """Predictions for whole flights with instructions of word ids (B, N)."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from pvn.evaluation.facing import TURNED
 from pvn.evaluation.intervals import TOO_FEW, Estimate, bootstrap_difference
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.summary import Group, Summary
@@ -105,6 +106,7 @@ def print_results(
             table.add_row(name, str(group.flights), *written)
     _print(console, table, shown)
     _print_circles(console, summaries)
+    _print_facing(console, summaries)
 
 
 def _print_circles(console: Console, summaries: Sequence[Summary]) -> None:
@@ -117,4 +119,17 @@ def _print_circles(console: Console, summaries: Sequence[Summary]) -> None:
         for amount, circled in summary.circles.items():
             figures = (f"{circled.median_swept:.0f}°", f"{circled.flown:.0f}", f"{circled.flown_and_reached:.0f}")
             table.add_row(summary.system, amount, str(circled.flights), *figures)
+    console.print(table)
+
+
+def _print_facing(console: Console, summaries: Sequence[Summary]) -> None:
+    """Which way flights face at their ends, where some of them were told to turn there."""
+    if not any(TURNED in summary.facing for summary in summaries):
+        return
+    headings = ("system", "end", "flights", "median off", "faced %", "faced and reached %")
+    table = titled_table("which way flights face at their ends (docs/metrics.md)", *headings)
+    for summary in summaries:
+        for end, faced in summary.facing.items():
+            figures = (f"{faced.median_off:.0f}°", f"{faced.faced:.0f}", f"{faced.faced_and_reached:.0f}")
+            table.add_row(summary.system, end, str(faced.flights), *figures)
     console.print(table)

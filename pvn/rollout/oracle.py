@@ -11,14 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from pvn.geometry import wrap_angle
 from pvn.simulator.interface import Observation, SimulatorConfig
-from pvn.world.task import Demonstration, Task
+from pvn.world.task import TURNED_WITHIN, Demonstration, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +39,9 @@ class OracleConfig:
     max_left: float | None = None
     """The oracle stops at the goal only if no more than this of the path is left, so that it flies the whole of a path
     that leads past its own goal; None: it stops wherever the goal is near (authors)."""
+    turns_at_end: bool = False
+    """Whether the oracle turns to the demonstrated heading before it stops, where there is one; if not, it stops as it
+    arrives (authors)."""
     max_deviation: float = 20.0
     """The oracle gives up and stops if both path and carrot are further away than this."""
 
@@ -59,6 +60,10 @@ class OracleMemory:
     """Index (B,) of the path point the drone has reached."""
     step: int
     """Number of steps taken."""
+    turned_to: Tensor
+    """Headings (B,) to turn to at the goal, radians, field frame; NaN: none."""
+    has_arrived: Tensor
+    """Whether (B,) the drone has arrived and only turns."""
     is_lost: Tensor
     """Whether (B,) the drone is so far from its path that the oracle's actions are meaningless."""
 
@@ -78,21 +83,22 @@ class Oracle:
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
         """The oracle can fly the tasks of `demonstrations`, and no others."""
-        self._paths = {demonstration.task: demonstration.path for demonstration in demonstrations}
-        self.config = config
-        self.max_speed, self.max_yaw_rate = simulator.max_speed, simulator.max_yaw_rate
+        self._demonstrations = {demonstration.task: demonstration for demonstration in demonstrations}
+        self.config, self.simulator = config, simulator
 
-    def _path(self, task: Task) -> npt.NDArray[np.float64]:
-        if task not in self._paths:
+    def _demonstration(self, task: Task) -> Demonstration:
+        if task not in self._demonstrations:
             raise ValueError(
                 f"oracle: got {task.instruction!r}, which has no demonstration, expected a task whose path it was "
                 "given; choose an agent that reads instructions, such as pvn"
             )
-        return self._paths[task]
+        return self._demonstrations[task]
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> OracleMemory:
         """The demonstrated paths of all tasks, as one batch."""
-        paths = [self._path(task) for task in tasks]
+        demonstrations = [self._demonstration(task) for task in tasks]
+        paths = [demonstration.path for demonstration in demonstrations]
+        turned_to = [demonstration.turned_to if self.config.turns_at_end else None for demonstration in demonstrations]
         path = torch.empty((len(tasks), max(map(len, paths)), 2), dtype=torch.float32)
         for row, own in zip(path, paths, strict=True):
             points = torch.as_tensor(own, dtype=torch.float32)
@@ -107,6 +113,8 @@ class Oracle:
             last=torch.tensor([len(own) - 1 for own in paths], device=device),
             index=start,
             step=0,
+            turned_to=torch.tensor([math.nan if each is None else each for each in turned_to], device=device),
+            has_arrived=torch.zeros_like(start, dtype=torch.bool),
             is_lost=torch.zeros_like(start, dtype=torch.bool),
         )
 
@@ -129,7 +137,7 @@ class Oracle:
         return torch.where(is_stuck, carrot, index)
 
     def act(self, observation: Observation, memory: OracleMemory) -> tuple[Tensor, OracleMemory]:
-        """Steer to the carrot, slower in turns and near the goal; stop at the goal or past it."""
+        """Steer to the carrot, slower in turns and near the goal; at the goal or past it, perhaps turn, and stop."""
         config = self.config
         place, yaw = observation.pose_world[:, :2], observation.pose_world[:, 5]
         index = self._advance(memory, place)
@@ -144,14 +152,17 @@ class Oracle:
         speed = 1.0 / (1.0 + 2.0 * error.abs() / math.pi)
         speed = speed * min(1.0, (memory.step + 1) / config.accelerate_steps)
         speed = speed * (to_goal / config.slow_down).clamp(max=1.0)
-        speed = speed.clamp(config.min_speed, 1.0) * self.max_speed
+        speed = speed.clamp(config.min_speed, 1.0) * self.simulator.max_speed
         if config.turns_on_the_spot is not None:
             speed = speed * (1 - error.abs() / config.turns_on_the_spot).clamp(min=0.0)
-        yaw_rate = error.clamp(-1.0, 1.0) * self.max_yaw_rate
+        yaw_rate = error.clamp(-1.0, 1.0) * self.simulator.max_yaw_rate
         is_there = to_goal < config.stop
         if config.max_left is not None:
             is_there &= _pick(memory.arc, memory.last) - _pick(memory.arc, index) <= config.max_left
-        stop = is_there | is_past | is_lost
-        action = torch.stack([speed, yaw_rate, stop.to(speed)], -1)
-        action[:, :2] *= ~stop[:, None]
-        return action, replace(memory, index=index, step=memory.step + 1, is_lost=is_lost)
+        has_arrived = memory.has_arrived | is_there | is_past | is_lost
+        left = wrap_angle(memory.turned_to - yaw)
+        is_turning = has_arrived & ~is_lost & (left.abs() > TURNED_WITHIN)  # never where there is no heading: NaN
+        yaw_rate = torch.where(is_turning, self.simulator.yaw_rate_by(left), yaw_rate)
+        stop = has_arrived & ~is_turning
+        action = torch.stack([speed * ~has_arrived, yaw_rate * ~stop, stop.to(speed)], -1)
+        return action, replace(memory, index=index, step=memory.step + 1, has_arrived=has_arrived, is_lost=is_lost)

@@ -58,6 +58,10 @@ class SimulatorConfig:
         """The largest forward speed (m/s), yaw rate (rad/s) and stop of an action."""
         return self.max_speed, self.max_yaw_rate, 1.0
 
+    def yaw_rate_by(self, angle: Tensor) -> Tensor:
+        """Yaw rates (B,), rad/s, that turn drones by angles (B,), radians, in a step, or as far as they can."""
+        return (angle / self.step_seconds).clamp(-self.max_yaw_rate, self.max_yaw_rate)
+
 
 @dataclass(frozen=True)
 class Observation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ SUCCESS_M = 5.0
 """A flight that stops within this distance of its goal succeeds (paper)."""
 HORIZON = 100
 """A flight that has not stopped ends after this many steps (authors' evaluation)."""
+TURNED_WITHIN = 0.1
+"""A drone that turns on the spot has turned when it faces its heading this closely, radians."""
 MAX_WORDS = 100
 """Longest instruction that may be typed, on the command line or in the demo; of longer ones in a corpus, agents read
 this many words."""
@@ -42,18 +45,31 @@ class Demonstration:
     task: Task
     path: npt.NDArray[np.float64]
     """The demonstrated path (P, 2), field frame, metres; its last point is the goal."""
+    turned_to: float | None = None
+    """Heading to which the drone turns on the spot at the end, radians, field frame; None: it does not turn there."""
 
     def __post_init__(self) -> None:
         if self.path.ndim != 2 or self.path.shape[1] != 2 or len(self.path) < 2:
             raise ValueError(f"path: got shape {self.path.shape}, expected (P, 2) with at least two points")
         if not np.isfinite(self.path).all():
             raise ValueError("path: got NaN or infinite coordinates, expected finite ones")
+        if self.turned_to is not None and not math.isfinite(self.turned_to):
+            raise ValueError(f"turned_to: got {self.turned_to}, expected a finite heading, or None for no turn")
 
     @property
     def goal(self) -> tuple[float, float]:
         """Where the flight should end, field frame, metres."""
         x, y = self.path[-1].tolist()
         return x, y
+
+    @property
+    def end_heading(self) -> float:
+        """Which way the drone faces at the end, radians, field frame: along its path, unless it turns there."""
+        if self.turned_to is not None:
+            return self.turned_to
+        legs = np.diff(self.path, axis=0)
+        moved = legs[np.hypot(*legs.T) > 0]
+        return math.atan2(moved[-1, 1], moved[-1, 0]) if len(moved) else self.task.start[2]
 
 
 def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:

@@ -49,6 +49,7 @@ def a_batch(**changes):
         "tokens": one[:, None],
         "path_map": torch.tensor([[[-0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]]),
         "num_points": torch.tensor([2]),
+        "faced_map": torch.tensor([[1.5, 0.5]]),
         "landmark_map": torch.tensor([[[1.5, 0.5], [-0.5, -1.5]]]),
         "landmark_class": torch.tensor([[MEANT, OTHER]]),
         "action": torch.zeros(1, 3),

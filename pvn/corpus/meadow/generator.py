@@ -137,8 +137,13 @@ def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[
     return held_out
 
 
-def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool) -> GeneratorSettings:
-    """The settings for a corpus; `is_all_unseen`: nothing is trained on these banks, so every phrase is unseen."""
+def make_settings(
+    banks: Sequence[Bank], seed: int, noise: float, is_all_unseen: bool, is_turning: bool = False
+) -> GeneratorSettings:
+    """The settings for a corpus; `is_all_unseen`: nothing is trained on these banks, so every phrase is unseen.
+
+    is_turning: of turns on the spot alone, not of flights.
+    """
     if not banks:
         raise ValueError("banks: got none, expected at least one phrase bank")
     if not 0.0 <= noise <= 1.0:
@@ -146,7 +151,9 @@ def make_settings(banks: Sequence[Bank], seed: int, noise: float, is_all_unseen:
     if seed < 0:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
     # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
-    phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement]
+    phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement != is_turning]
+    if not phrases:
+        raise ValueError("banks: got no phrase that only turns on the spot, expected one or more, such as turn left")
     held_out = set() if is_all_unseen else _hold_out(phrases, np.random.default_rng((seed, 1)))
     # What a bank has no name for has one from the bundled banks.
     spellings = (
@@ -167,14 +174,16 @@ def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> P
     return phrases[int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))]
 
 
-def _phrase_set_for(settings: GeneratorSettings, is_seen: bool) -> PhraseSet:
+def phrase_set_for(settings: GeneratorSettings, is_seen: bool) -> PhraseSet:
+    """The phrases for training, or those held out of it, if there are any."""
     return settings.seen if is_seen or settings.unseen is None else settings.unseen
 
 
-def _write_instruction(
+def write_instruction(
     settings: GeneratorSettings, scene: Scene, flight: PlannedFlight, is_seen: bool, generator: np.random.Generator
 ) -> tuple[str, Annotation]:
-    phrase_set = _phrase_set_for(settings, is_seen)
+    """A flight put into words, and how."""
+    phrase_set = phrase_set_for(settings, is_seen)
     plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.manoeuvres)
     phrase = _pick_phrase(phrase_set.phrases[plain], generator)
     author = phrase_author(phrase.id) or ""
@@ -190,7 +199,7 @@ def _write_instruction(
 
 def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout | None = None) -> list[Segment]:
     """The segments of one paragraph, in a random field by default; if a tour gets stuck, another is tried."""
-    choices = [_phrase_set_for(settings, is_seen).choice for is_seen in field.is_seen]
+    choices = [phrase_set_for(settings, is_seen).choice for is_seen in field.is_seen]
     for attempt in range(TRIES_PER_FIELD * MAX_FIELDS):
         trial, tour = divmod(attempt, TRIES_PER_FIELD)
         if tour == 0:
@@ -207,8 +216,9 @@ def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout
         )
     segments = []
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
-        instruction, annotation = _write_instruction(settings, scene, flight, is_seen, generator)
-        demonstration = Demonstration(Task(scene.layout, flight.start, instruction), flight.path()[0])
+        instruction, annotation = write_instruction(settings, scene, flight, is_seen, generator)
+        task = Task(scene.layout, flight.start, instruction)
+        demonstration = Demonstration(task, flight.path()[0], flight.turned_to)
         author = phrase_author(annotation.phrase)
         segments.append(Segment(field.environment, place, demonstration, annotation, "phrases", author))
     return segments

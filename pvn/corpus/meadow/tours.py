@@ -65,6 +65,11 @@ class PlannedFlight:
         x, y = self.flown[-1].points[-1].tolist()
         return Pose(x, y, self.flown[-1].heading_after)
 
+    @property
+    def turned_to(self) -> float | None:
+        """Heading after the turn on the spot that it ends with, radians, field frame; None if it ends with none."""
+        return self.end.heading if IS_ON_THE_SPOT[self.manoeuvres[-1].kind] else None
+
     def path(self) -> tuple[Points, tuple[int, ...]]:
         """Points (P, 2), field frame, a metre apart; and the index of the point at which each manoeuvre ends."""
         parts, stops, count = [self.flown[0].points[:1]], [], 1
