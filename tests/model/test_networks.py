@@ -54,7 +54,9 @@ def test_results_and_gradients_are_those_of_a_single_picture_on_a_cpu(name, devi
     expected = torch.cat([network(*(value[None, number] for value in inputs)) for number in range(3)])
     direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1)).to(expected)
     torch.autograd.backward(expected, direction)
-    tolerance = 1e-9 if expected.dtype == torch.float64 else 1e-3
+    tolerance = 1e-3
+    if expected.dtype == torch.float64:
+        tolerance = 1e-5 if is_compiled else 1e-9  # compiled code has constants of 32 bits
     expected = expected.detach()
     assert torch.allclose(found[0], expected, atol=tolerance * float(expected.abs().max()))
     for one, other in zip(found[1:], [parameter.grad for parameter in network.parameters()], strict=True):
