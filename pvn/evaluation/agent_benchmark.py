@@ -19,8 +19,8 @@ from pvn.corpus.meadow.generator import make_meadow, sample_paragraph
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import ground_homography, pose_in_map
 from pvn.learning.agent import load_agent
-from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate, draw_batches, select, take_batch
-from pvn.learning.optimisation import make_optimizer, own_stream, precision, record
+from pvn.learning.demonstrations import Demonstrations, demonstrate, select, take_batch
+from pvn.learning.optimisation import batch_limits, draw_batches, make_optimizer, own_stream, precision, record
 from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
 from pvn.model.execution import look_around

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -84,13 +83,6 @@ class Demonstrations:
         return int(self.first_frame.diff().max())
 
 
-def _faced_places(demonstrations: Sequence[Demonstration]) -> Tensor:
-    """Places (N, 2), field frame, metres, ahead of the goals as the drones face there."""
-    heading = torch.tensor([demonstration.end_heading for demonstration in demonstrations])
-    goal = torch.tensor([demonstration.goal for demonstration in demonstrations])
-    return goal + FACED_AHEAD * torch.stack([heading.cos(), heading.sin()], -1)
-
-
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
     """Values (K, ...) before each flight's own actions, of every `every`-th step, from (N, T, ...)."""
     step = torch.arange(values.shape[1], device=values.device)
@@ -137,7 +129,7 @@ def demonstrate(
         field=blind.field_index,
         path_world=path.to(to),
         num_points=num_points.to(to),
-        faced_world=_faced_places(demonstrations).to(to),
+        faced_world=torch.tensor([one.ahead_of_goal(FACED_AHEAD) for one in demonstrations], device=to),
         tokens=pad_tokens(tokens, TOKENS_MULTIPLE).to(to),
         mentioned=torch.from_numpy(mentioned).to(to),
         landmark_place=place.to(to),
@@ -376,37 +368,3 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
         mentioned=demonstrations.mentioned[flights],
         is_counted=torch.arange(selection.sizes.predictions, device=flights.device) < parts.num_predictions,
     )
-
-
-def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
-    """Frames (N,) and predictions (N,) of the flights."""
-    first = demonstrations.first_frame.numpy()
-    planned = np.concatenate([[0], demonstrations.is_planned.numpy().cumsum()])
-    return np.diff(first), np.diff(planned[first])
-
-
-def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: int | None = None) -> Sizes:
-    """Limits of a batch of about `num_frames` frames and at most `num_flights` flights; few batches reach several."""
-    lengths, predictions = _counts(demonstrations)
-    longest, most = int(lengths.max()), int(predictions.max())
-    frames = max(num_frames, longest)
-    flights = math.ceil(1.05 * frames / lengths.mean())
-    num_predictions = math.ceil(min(max(1.1 * frames * predictions.mean() / lengths.mean(), most), frames))
-    if num_flights is not None:
-        frames, num_predictions = min(frames, num_flights * longest), min(num_predictions, num_flights * most)
-        flights = min(flights, num_flights)
-    return Sizes(frames, flights + 1, num_predictions)
-
-
-def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
-    """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
-    lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
-    order = torch.randperm(len(lengths), generator=generator)
-    ends, num_frames, num_flights, num_predictions = [], 0, 0, 0
-    for place, flight in enumerate(order.tolist()):
-        num_frames, num_flights = num_frames + lengths[flight], num_flights + 1
-        num_predictions += predictions[flight]
-        if num_frames > limits.frames or num_flights >= limits.flights or num_predictions > limits.predictions:
-            ends.append(place)
-            num_frames, num_flights, num_predictions = lengths[flight], 1, predictions[flight]
-    return list(torch.tensor_split(order, ends))

@@ -24,23 +24,15 @@ from pvn.geometry import Camera, MapGrid, pose_in_map, to_map
 from pvn.learning.agent import save_agent
 from pvn.learning.checkpoint import write_json
 from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, pack, run_dagger
-from pvn.learning.demonstrations import (
-    Batch,
-    Demonstrations,
-    Selection,
-    batch_limits,
-    demonstrate,
-    draw_batches,
-    flown_again,
-    select,
-    take_batch,
-)
+from pvn.learning.demonstrations import Batch, Demonstrations, Selection, demonstrate, flown_again, select, take_batch
 from pvn.learning.losses import auxiliary_losses
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
     OptimisationConfig,
+    batch_limits,
     clip_gradients,
+    draw_batches,
     ignore_progress,
     ignore_stage_progress,
     make_optimizer,

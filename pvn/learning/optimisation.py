@@ -1,4 +1,4 @@
-"""The one loop of gradient descent: learning rates, precision, recorded steps, measurements, checkpoints."""
+"""The one loop of gradient descent: batches, learning rates, precision, recorded steps, measurements, checkpoints."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_optimizer, load_weights, optimizer_tensors, read_tensors, write_tensors
-from pvn.learning.demonstrations import Demonstrations, Selection, Sizes, batch_limits, draw_batches
+from pvn.learning.demonstrations import Demonstrations, Selection, Sizes
 from pvn.model.mapping import InstructedModel
 
 STEPS_BEFORE_RECORDING = 5
@@ -230,6 +231,40 @@ def load_training(path: Path, model: InstructedModel, optimizer: torch.optim.Opt
     load_weights(model, {name[6:]: value for name, value in tensors.items() if name.startswith("model.")}, path)
     load_optimizer(optimizer, parameter_names(model), tensors)
     return int(tensors["done"])
+
+
+def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
+    """Frames (N,) and predictions (N,) of the flights."""
+    first = demonstrations.first_frame.numpy()
+    planned = np.concatenate([[0], demonstrations.is_planned.numpy().cumsum()])
+    return np.diff(first), np.diff(planned[first])
+
+
+def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: int | None = None) -> Sizes:
+    """Limits of a batch of about `num_frames` frames and at most `num_flights` flights; few batches reach several."""
+    lengths, predictions = _counts(demonstrations)
+    longest, most = int(lengths.max()), int(predictions.max())
+    frames = max(num_frames, longest)
+    flights = math.ceil(1.05 * frames / lengths.mean())
+    num_predictions = math.ceil(min(max(1.1 * frames * predictions.mean() / lengths.mean(), most), frames))
+    if num_flights is not None:
+        frames, num_predictions = min(frames, num_flights * longest), min(num_predictions, num_flights * most)
+        flights = min(flights, num_flights)
+    return Sizes(frames, flights + 1, num_predictions)
+
+
+def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
+    """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
+    lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
+    order = torch.randperm(len(lengths), generator=generator)
+    ends, num_frames, num_flights, num_predictions = [], 0, 0, 0
+    for place, flight in enumerate(order.tolist()):
+        num_frames, num_flights = num_frames + lengths[flight], num_flights + 1
+        num_predictions += predictions[flight]
+        if num_frames > limits.frames or num_flights >= limits.flights or num_predictions > limits.predictions:
+            ends.append(place)
+            num_frames, num_flights, num_predictions = lengths[flight], 1, predictions[flight]
+    return list(torch.tensor_split(order, ends))
 
 
 def optimise(

@@ -11,21 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from pvn.learning import parallel
-from pvn.learning.demonstrations import (
-    NO_FLIGHTS,
-    Demonstrations,
-    Selection,
-    Sizes,
-    batch_limits,
-    draw_batches,
-    select,
-    take_batch,
-)
+from pvn.learning.demonstrations import NO_FLIGHTS, Demonstrations, Selection, Sizes, select, take_batch
 from pvn.learning.losses import LossConfig, LossSums, objective, stage1_losses
 from pvn.learning.optimisation import (
     OnProgress,
     OptimisationConfig,
+    batch_limits,
     clip_gradients,
+    draw_batches,
     ignore_progress,
     optimise,
     optimizer_class,

@@ -20,10 +20,11 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import Demonstrations, batch_limits, demonstrate
+from pvn.learning.demonstrations import Demonstrations, demonstrate
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
+    batch_limits,
     ignore_progress,
     ignore_stage_progress,
     peak_memory,

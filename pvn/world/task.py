@@ -71,6 +71,11 @@ class Demonstration:
         moved = legs[np.hypot(*legs.T) > 0]
         return math.atan2(moved[-1, 1], moved[-1, 0]) if len(moved) else self.task.start[2]
 
+    def ahead_of_goal(self, metres: float) -> tuple[float, float]:
+        """The place this far ahead of the drone when it has arrived, and turned, field frame, metres."""
+        x, y = self.goal
+        return x + metres * math.cos(self.end_heading), y + metres * math.sin(self.end_heading)
+
 
 def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:
     """The distinct layouts of the tasks, and for each task the index of its layout."""

@@ -13,6 +13,7 @@ def _is_same_segment(one, other):
         and one.task.start == other.task.start
         and one.task.instruction == other.task.instruction
         and np.array_equal(one.demonstration.path, other.demonstration.path)
+        and one.demonstration.turned_to == other.demonstration.turned_to
     )
 
 

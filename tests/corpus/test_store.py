@@ -160,7 +160,7 @@ def segments(draw):
             ("pass A left", "goto B"), (0, len(path) - 1), (0,) * len(marks), "a1", draw(st.booleans()), False
         )
     task = Task(layout, draw(st.tuples(coordinates, coordinates, coordinates)), draw(texts))
-    demonstration = Demonstration(task, np.array(path))
+    demonstration = Demonstration(task, np.array(path), draw(st.none() | coordinates))
     source, author = draw(st.sampled_from(SOURCES)), draw(st.none() | texts)
     return Segment(draw(st.integers(0, 10**12)), draw(st.integers(0, 1000)), demonstration, note, source, author)
 

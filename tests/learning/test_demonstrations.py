@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pvn.geometry import to_map
-from pvn.learning.demonstrations import Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
+from pvn.learning.demonstrations import Sizes, demonstrate, select, take_batch
+from pvn.learning.optimisation import batch_limits, draw_batches
 from pvn.rollout.flight import simulator_for
 
 

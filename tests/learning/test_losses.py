@@ -217,6 +217,7 @@ def test_a_goal_counts_as_found_within_five_metres(cell, is_found):
 
 def test_the_objective_is_the_papers_weighted_sum():
     values = {"trajectory": 2.0, "goal": 3.0, "landmark": 5.0, "grounded": 7.0, "mentioned": 63 * 11.0, "hits": 0.0}
+    values["faced"] = 0.0  # the paper's agent predicts no place to face
     losses = LossSums(
         **{name: torch.tensor(value) for name, value in values.items()},
         num_predictions=torch.tensor(4), num_visible=torch.tensor(2),
@@ -235,6 +236,8 @@ def test_the_objective_is_the_papers_weighted_sum():
     # Each weight is that of its own loss.
     for name, change in (("landmark_weight", 5 / 2), ("grounded_weight", 7 / 2), ("mentioned_weight", 63 * 11 / 4)):
         assert of(**{name: 10.0}) - of(**{name: 0.0}) == pytest.approx(10 * change)
+    losses = replace(losses, faced=torch.tensor(13.0))
+    assert of() - of(faced_weight=0.0) == pytest.approx(0.5 * 13 / 4)
 
 
 def losses_of(model, shown, selection):

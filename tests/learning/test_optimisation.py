@@ -8,8 +8,15 @@ import pytest
 import torch
 
 from pvn.learning.checkpoint import load_optimizer, optimizer_tensors, read_tensors, write_tensors
-from pvn.learning.demonstrations import batch_limits, draw_batches, select
-from pvn.learning.optimisation import OptimisationConfig, clip_gradients, optimizer_class, rate_share
+from pvn.learning.demonstrations import select
+from pvn.learning.optimisation import (
+    OptimisationConfig,
+    batch_limits,
+    clip_gradients,
+    draw_batches,
+    optimizer_class,
+    rate_share,
+)
 
 
 @pytest.mark.parametrize(("name", "left"), [("AdamW", 1 - 0.01 * 0.1), ("Adam", 1 - 0.01)])

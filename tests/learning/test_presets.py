@@ -27,6 +27,7 @@ PLUS = {
     "sizes.word_size": 64, "sizes.num_slots": 6, "sizes.embedding_size": 192,
     "sizes.grounding_channels": 8, "sizes.attention_channels": 32, "sizes.num_parts": 6, "sizes.knows_unseen": True,
     "sizes.knows_bearing": True, "sizes.has_quick_encoder": True, "stage1.oracle.max_left": 6.0,
+    "sizes.predicts_facing": True, "stage1.oracle.turns_at_end": True,
     "stage2.oracle.max_left": 6.0, "stage2.oracle.turns_on_the_spot": 3.14, "stage2.oracle.lookahead": 5.0,
     "execution.min_speed": 0.15, "execution.look_threshold": 0.5, "plan_every": 3,
 }  # fmt: skip
@@ -86,7 +87,7 @@ def test_every_system_with_weights_of_its_own_has_a_recipe_and_no_other_has():
 def test_the_plus_preset_reads_more_and_other_text_and_is_not_for_baselines():
     base, recipe = flat(asdict(paper())), flat(asdict(recipe_for(SYSTEMS["pvn"], "plus")))
     changed = {field for field, value in recipe.items() if value != base[field]}
-    text = {"size", "has_natural", "narrated", "natural_repeats", "mirrors_natural", "circle_repeats"}
+    text = {"size", "has_natural", "narrated", "turns", "natural_repeats", "mirrors_natural", "circle_repeats"}
     assert changed == {"name", "stage1.num_epochs", "stage1.word_steps"} | {f"text.{field}" for field in text}
     with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper, literal or smoke"):
         recipe_for(SYSTEMS["gsmn"], "plus")

@@ -7,25 +7,27 @@ import pytest
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.meadow.turning import FIRST_ENVIRONMENT
 from pvn.learning.presets import make_own_corpus, paper_imitation
 from pvn.learning.training import TrainingTextConfig
 from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
 
-TEXT = TrainingTextConfig(size=40, narrated=6, has_natural=True)
+TEXT = TrainingTextConfig(size=40, narrated=6, turns=7, has_natural=True)
 
 
 @pytest.mark.long
 def test_it_has_what_the_recipe_says_and_is_made_once(tmp_path):
     counted = []
     made = corpus_for(TEXT, tmp_path, 2, lambda done, total: counted.append((done, total)))
-    assert Counter(segment.source for segment in made["train"]) == {"phrases": 28, "narrated": 6, "natural": 10}
+    assert Counter(segment.source for segment in made["train"]) == {"phrases": 28 + 7, "narrated": 6, "natural": 10}
     assert set(made.splits) == {"train", "dev"}
     generated = make_meadow(bundled_banks(), size=40)
     for split in ("train", "dev"):
-        texts = [segment.task.instruction for segment in made[split] if segment.source == "phrases"]
+        phrases = [segment for segment in made[split] if segment.source == "phrases"]
+        texts = [segment.task.instruction for segment in phrases if segment.environment < FIRST_ENVIRONMENT]
         assert texts == [segment.task.instruction for segment in generated[split]], "as pvn corpus make makes them"
     done, totals = zip(*counted, strict=True)
-    assert list(done) == sorted(done) and set(totals) == {done[-1]} == {28 + 6 + 6}
+    assert list(done) == sorted(done) and set(totals) == {done[-1]} == {28 + 6 + 6 + 7}
     before = (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns
     again = corpus_for(TEXT, tmp_path, 2)
     assert [one.task.instruction for one in again["train"]] == [one.task.instruction for one in made["train"]]
