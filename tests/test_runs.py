@@ -161,6 +161,25 @@ def test_the_results_page_tells_how_flights_past_something_and_back_are_followed
         assert f"| {name} | {whole.sr} | {whole.ndtw.value:.2f} | {whole.sdtw.value:.2f} |" in text
 
 
+def test_the_results_page_tells_which_way_flights_face():
+    docs = RUNS.parent / "docs"
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    for what, name, end in (
+        ("dev_phrases", "dev in phrases, ends in a turn", "turned"),
+        ("dev_phrases", "dev in phrases, others", "ahead"),
+        ("test_phrases", "test in phrases, ends in a turn", "turned"),
+        ("test_phrases", "test in phrases, others", "ahead"),
+        ("dev_natural", "natural dev", "ahead"),
+        ("turns", "turns alone", "turned"),
+    ):
+        content = json.loads((docs / "results" / "plus" / "shipped" / f"pvn-plus_{what}.json").read_text("utf-8"))
+        found = Summary.from_json(content)
+        end_of = found.facing[end]
+        figures = f"{end_of.median_off:.0f} | {end_of.faced:.1f} | {end_of.faced_and_reached:.1f}"
+        assert f"| {name} | {end_of.flights:,} | {figures} |" in text
+    assert f"{found.overall.sr.value:.1f}% ({found.overall.sr.low:.1f} to {found.overall.sr.high:.1f}) of these" in text
+
+
 @pytest.mark.parametrize("name", ["pvn", "pvn-plus", "oracle"])
 def test_the_results_page_tells_how_many_paragraphs_are_brought_to_the_end(name):
     docs = RUNS.parent / "docs"
