@@ -197,7 +197,7 @@ def unpack_segments(columns: Columns, classes: Sequence[str], unannotated: Sourc
         for row, is_annotated in enumerate(columns["is_annotated"].tolist())
     ]
     turned_to: list[float | None] = [None] * len(notes)
-    if "turned_to" in columns:  # not if no segment ends with a turn, nor in earlier corpora
+    if columns.keys() & {"is_turned", "turned_to"}:  # not if no segment ends with a turn, nor in earlier corpora
         pairs = zip(columns["is_turned"].tolist(), columns["turned_to"].tolist(), strict=True)
         turned_to = [heading if is_turned else None for is_turned, heading in pairs]
     return [

@@ -39,7 +39,10 @@ class FacingFlights:
 def measure_facing(
     headings: Sequence[float], is_success: Sequence[bool], segments: Sequence[Segment]
 ) -> Mapping[str, FacingFlights]:
-    """By whether the demonstrations end with a turn on the spot: how flights with these end headings, radians, face."""
+    """How B flights face at their ends, by whether their demonstrations end with a turn on the spot.
+
+    headings (B,): of the drones after their last steps, radians, field frame; is_success (B,); segments: the tasks.
+    """
     wanted = np.array([segment.demonstration.end_heading for segment in segments])
     off = np.degrees(np.abs(wrap_radians(np.asarray(headings) - wanted)))
     is_turned = np.array([segment.demonstration.turned_to is not None for segment in segments], bool)

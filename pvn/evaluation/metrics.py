@@ -31,6 +31,8 @@ NUM_MASSES = 64
 """Equal masses along a path for the earth mover's distance."""
 RADII = tuple(float(radius) for radius in range(1, 11))
 """Radii for the curve of success over radius, metres."""
+STILL = 1e-3
+"""Metres; what moves less does not move, but for rounding."""
 ALTITUDE = SimulatorConfig().altitude
 
 
@@ -121,8 +123,8 @@ def earth_movers_distance(flown: Points, demonstrated: Points) -> float:
 def _transport_score(flown: Points, demonstrated: Points, emd: float) -> float:
     """The share, 0 to 1, of the way from a flight that never left its start to one along the demonstrated path."""
     unmoved = float(np.hypot(*(masses(demonstrated) - flown[0]).T).mean())
-    if unmoved == 0.0:  # the demonstration goes nowhere either
-        return float(emd == 0.0)
+    if unmoved < STILL:  # the demonstration goes nowhere either
+        return float(emd < STILL)
     return max(0.0, 1.0 - emd / unmoved)
 
 

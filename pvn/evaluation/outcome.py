@@ -11,6 +11,9 @@ from pvn.rollout.flight import FlightLog
 from pvn.world.surroundings import describe_place
 from pvn.world.task import Task
 
+STAYED_WITHIN, TURNED_FROM = 1.0, 20.0
+"""A flight of less than so many metres that turns by at least so many degrees has only turned."""
+
 
 def count_steps(num_steps: int) -> str:
     """A number of steps in words: "1 step", "12 steps"."""
@@ -29,7 +32,10 @@ def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: st
 
 
 def end_place(log: FlightLog, flight: int, task: Task) -> str:
-    """Where one flight of a log ended: "4 m from the gorilla"."""
+    """Where one flight of a log ended: "4 m from the gorilla"; if it only turned, "facing 90 degrees further left"."""
+    turned = math.degrees(math.remainder(float(log.pose_world[flight, -1, 5]) - task.start[2], 2 * math.pi))
+    if float(log.select(flight).distance_flown()) < STAYED_WITHIN and abs(turned) >= TURNED_FROM:
+        return f"facing {abs(turned):.0f} degrees further {'left' if turned > 0 else 'right'}"
     return describe_place(task.layout, log.pose_world[flight, -1, [0, 1, 5]].tolist())
 
 

@@ -17,7 +17,7 @@ from pvn.evaluation.facing import FacingFlights
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
-from pvn.paths import points_along
+from pvn.paths import path_length, points_along
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),
@@ -214,8 +214,13 @@ def manoeuvre_kinds(segment: Segment) -> list[str]:
 
 
 def start_bearing(segment: Segment) -> str:
-    """Where the demonstrated path leads from the start, as seen by the drone: ahead of it, to a side, behind it."""
+    """Where the demonstrated path leads from the start, as seen by the drone: ahead of it, to a side, behind it.
+
+    One that leads nowhere, as of a turn on the spot, counts as ahead.
+    """
     x, y, yaw = segment.task.start
+    if path_length(segment.demonstration.path) == 0.0:
+        return next(iter(BEARINGS))
     there_x, there_y = points_along(segment.demonstration.path, np.array([BEARING_M]))[0].tolist()
     off = math.atan2(there_y - y, there_x - x) - yaw
     degrees = abs(math.degrees(math.atan2(math.sin(off), math.cos(off))))

@@ -57,7 +57,7 @@ class PVNMemory:
     """Probabilities (B, P) of being in each part of the way."""
     look: Tensor
     """(B,): the side to which a flight turns on the spot to look around, 1 left or -1 right; 0 once it flies."""
-    turned: Tensor
+    steps_turned: Tensor
     """(B,) int64: steps for which a flight that has arrived has turned to where it should face."""
     output: Tensor | None
     """Stage 2's last output (B, 3)."""
@@ -135,7 +135,7 @@ class PVN:
             visitation=None,
             progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
             look=torch.zeros(len(tasks), device=device),
-            turned=torch.zeros(len(tasks), dtype=torch.int64, device=device),
+            steps_turned=torch.zeros(len(tasks), dtype=torch.int64, device=device),
             output=None,
             step=0,
         )
@@ -159,7 +159,7 @@ class PVN:
         turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
         return torch.where(is_looking, turn, action), replace(
             memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
-            turned=torch.where(is_looking[:, 0], memory.turned, turned),
+            steps_turned=torch.where(is_looking[:, 0], memory.steps_turned, turned),
             progress=torch.where(is_looking, memory.progress, progress),
         )  # fmt: skip
 
@@ -195,10 +195,10 @@ class PVN:
     ) -> tuple[Tensor, Tensor]:
         """Actions (B, 3) that turn on the spot before they stop, and for how many steps (B,) drones have turned so far.
 
-        A drone that has arrived turns until it faces where it should, or has seen everything around. What it sees
-        while it turns may change the prediction, and with it where it should face.
+        A drone that has arrived turns until it faces where it should, or for as many steps as a full turn takes. What
+        it sees while it turns may change the prediction, and with it where it should face.
         """
-        turned = memory.turned
+        turned = memory.steps_turned
         if visitation.log_faced is None:
             return action, turned
         heading = end_headings(visitation, self.visitation.places, self.grid.cell)
@@ -268,7 +268,10 @@ STOP_WITHIN = 0.5
 
 
 class IdealAct:
-    """PVN with an ideal second stage: it flies straight to the most likely goal and stops there (paper: ideal Act)."""
+    """PVN with an ideal second stage: it flies straight to the most likely goal and stops there (paper: ideal Act).
+
+    It does not turn at the goal.
+    """
 
     stop_threshold = None
 

@@ -33,7 +33,7 @@ TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
 FACED_AHEAD = 8.0
-"""How far ahead of the goal the place is that the drone faces there, metres: cells in which directions differ."""
+"""How far ahead of the goal the place is that the drone faces there, metres: so far that a cell is about 11 degrees."""
 AT_START = 2.5
 """A way all of whose parts are mostly within this distance of the start leads nowhere, metres."""
 OVERHEAD_MARGIN = 1.0
@@ -139,7 +139,8 @@ def stays_at_start(visitation: Visitation, places: Tensor) -> Tensor:
 def end_headings(visitation: Visitation, places: Tensor, cell: float) -> Tensor:
     """Headings (Q,), radians, map frame, from the predicted goals to the places that drones should face there.
 
-    places (S * S, 2): centres of the cells, map frame; cell: their edge, metres.
+    places (S * S, 2): centres of the cells, map frame; cell: their edge, metres. A place is the mean over its likeliest
+    cell and the eight around it.
     """
     assert visitation.log_faced is not None
     goal, faced = (

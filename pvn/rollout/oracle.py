@@ -63,7 +63,7 @@ class OracleMemory:
     turned_to: Tensor
     """Headings (B,) to turn to at the goal, radians, field frame; NaN: none."""
     has_arrived: Tensor
-    """Whether (B,) the drone has arrived and only turns."""
+    """Whether (B,) the drone has arrived, or is lost; one that has a heading to turn to then only turns."""
     is_lost: Tensor
     """Whether (B,) the drone is so far from its path that the oracle's actions are meaningless."""
 
@@ -159,7 +159,8 @@ class Oracle:
         is_there = to_goal < config.stop
         if config.max_left is not None:
             is_there &= _pick(memory.arc, memory.last) - _pick(memory.arc, index) <= config.max_left
-        has_arrived = memory.has_arrived | is_there | is_past | is_lost
+        # Only a drone that turns keeps having arrived: a learner that flies past its goal is told to come back.
+        has_arrived = (memory.has_arrived & ~memory.turned_to.isnan()) | is_there | is_past | is_lost
         left = wrap_angle(memory.turned_to - yaw)
         is_turning = has_arrived & ~is_lost & (left.abs() > TURNED_WITHIN)  # never where there is no heading: NaN
         yaw_rate = torch.where(is_turning, self.simulator.yaw_rate_by(left), yaw_rate)

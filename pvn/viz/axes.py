@@ -28,6 +28,8 @@ NAME_FONT = 8.0
 """Of landmarks' names, points."""
 ARROW = ((1.0, 0.0), (-0.75, 0.72), (-0.35, 0.0), (-0.75, -0.72))
 """Corners of the arrow at a start, ahead and to the left, as shares of its size."""
+NOSE = 2.4
+"""Length of the line that shows which way a flight faces at its end, metres."""
 LegendPlace = Literal["outside upper center", "outside lower center", "outside lower left"]
 UPPER: LegendPlace = "outside upper center"
 
@@ -110,6 +112,13 @@ def draw_start(axis: Axes, start: Sequence[float], *, size: float = 1.3, edge: f
     axis.add_patch(arrow)
     # For the legend, in which an arrow would be a box.
     axis.scatter([], [], s=90, marker="^", color=palette.START, edgecolor=palette.OUTLINE, label="start")
+
+
+def draw_nose(axis: Axes, pose_world: npt.NDArray[Any]) -> None:
+    """A line ahead of the pose (6,), field frame, in which a flight ended: it may have turned there."""
+    x, y, yaw = pose_world[[0, 1, 5]].tolist()
+    ahead = np.array([[x, y], [x + NOSE * math.cos(yaw), y + NOSE * math.sin(yaw)]])
+    axis.plot(*ahead.T, color=palette.DRONE, linewidth=2.0, zorder=5, path_effects=outline(2.0))
 
 
 def draw_goal(axis: Axes, goal: Sequence[float]) -> None:

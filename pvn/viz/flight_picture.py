@@ -22,7 +22,7 @@ from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.viz import palette
-from pvn.viz.axes import draw_goal, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
+from pvn.viz.axes import draw_goal, draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
 from pvn.viz.drawn_text import quoted, wrapped
 from pvn.viz.drone_views import views_from
 from pvn.viz.flight_record import Floats, path_end
@@ -89,6 +89,7 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
         # Over the flown path, which shows between the dashes where the two coincide.
         draw_path(axis, demonstrated, palette.DEMONSTRATED, "--", "demonstrated", width=1.7)
     draw_start(axis, start, size=START_SIZE)
+    draw_nose(axis, flown[-1])
     if goal is not None:
         draw_goal(axis, goal)
     star = [] if goal is None else [Rectangle(*goal, GOAL_SIZE, GOAL_SIZE)]

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
 from pvn.viz import palette
-from pvn.viz.axes import draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
+from pvn.viz.axes import draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
 from pvn.viz.drawn_text import quoted, wrapped
 from pvn.viz.drone_views import picture_note, views_at
 from pvn.viz.flight_record import FlightRecord
@@ -41,6 +41,8 @@ def _draw_field(axis: Axes, records: Sequence[FlightRecord]) -> None:
         draw_path(axis, record.flown_world[:, :2], palette.FLOWN, "-", label)
     draw_start(axis, start, size=START_SIZE)
     ends = np.stack([record.flown_world[-1] for record in records])
+    for end in ends:
+        draw_nose(axis, end)
     draw_numbers(axis, records[0].task.layout, ends, METRES_PER_POINT, names, lines)
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 

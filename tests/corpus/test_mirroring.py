@@ -50,6 +50,7 @@ def test_mirrored_twice_is_as_before(meadow):
         assert np.array_equal(twice.task.layout.lake, segment.task.layout.lake)
         there, back = (each.demonstration.end_heading for each in (once, twice))
         assert math.cos(there) == pytest.approx(-math.cos(segment.demonstration.end_heading), abs=1e-9)
+        assert math.sin(there) == pytest.approx(math.sin(segment.demonstration.end_heading), abs=1e-9)
         assert math.remainder(back - segment.demonstration.end_heading, 2 * math.pi) == pytest.approx(0, abs=1e-9)
         assert math.remainder(twice.task.start[2] - segment.task.start[2], 2 * math.pi) == pytest.approx(0, abs=1e-9)
 

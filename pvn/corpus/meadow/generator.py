@@ -153,7 +153,8 @@ def make_settings(
     # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
     phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement != is_turning]
     if not phrases:
-        raise ValueError("banks: got no phrase that only turns on the spot, expected one or more, such as turn left")
+        what, such_as = ("only turns on the spot", "turn left") if is_turning else ("flies anywhere", "go to {A}")
+        raise ValueError(f"banks: got no phrase that {what}, expected one or more, such as {such_as}")
     held_out = set() if is_all_unseen else _hold_out(phrases, np.random.default_rng((seed, 1)))
     # What a bank has no name for has one from the bundled banks.
     spellings = (

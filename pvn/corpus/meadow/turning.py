@@ -32,7 +32,7 @@ FIRST_ENVIRONMENT = 3_000_000
 """Fields are numbered from here, so that they are never those of a generated or narrated corpus."""
 FIRST_HELD_OUT = 3_500_000
 """Fields of turns in held-out phrases are numbered from here, so that they are not those of training either."""
-TURNS_PER_FIELD = 5
+TURNS_PER_FIELD, TRIES_PER_FIELD = 5, 200
 
 
 def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int) -> list[Segment]:
@@ -42,7 +42,9 @@ def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int
     scene = Scene.of(next(layout for layout in layouts if layout.landmarks))
     choice = phrase_set_for(settings, is_seen).choice
     segments: list[Segment] = []
-    while len(segments) < TURNS_PER_FIELD:
+    for _ in range(TRIES_PER_FIELD):
+        if len(segments) == TURNS_PER_FIELD:
+            return segments
         pose = first_pose(scene, generator)
         tries = (fly_from(scene, pose, manoeuvres, generator) for manoeuvres in choice.draw(generator))
         flight = next((flight for flight in tries if flight is not None), None)
@@ -53,7 +55,10 @@ def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int
         demonstration = Demonstration(Task(scene.layout, flight.start, instruction), path, flight.turned_to)
         author = phrase_author(annotation.phrase)
         segments.append(Segment(environment, len(segments), demonstration, annotation, "phrases", author))
-    return segments
+    raise ValueError(
+        f"field {environment}: found {len(segments)} turns in {TRIES_PER_FIELD} tries, expected {TURNS_PER_FIELD}; add "
+        "phrases such as turn left"
+    )
 
 
 def _turns_in_fields(settings: GeneratorSettings, is_seen: bool, environments: Sequence[int]) -> list[Segment]:
@@ -80,6 +85,8 @@ def make_turns(
     if not count:
         return ()
     settings = make_settings(banks, seed, noise, is_all_unseen=False, is_turning=True)
+    if not is_seen and settings.unseen is None:
+        raise ValueError("banks: got too few phrases to hold any out of training, expected four or more for a turn")
     num_fields = -(-count // TURNS_PER_FIELD)
     first = FIRST_ENVIRONMENT if is_seen else FIRST_HELD_OUT
     numbers = range(first, first + num_fields)

@@ -74,6 +74,7 @@ def _says_to_come_back(narration: Narration) -> bool:
 
 
 def _segment(environment: int, place: int, flight: Demonstration, narration: Narration) -> Segment:
+    # Without the turn that may follow: what is told happens along the path.
     told = Demonstration(replace(flight.task, instruction=narration.text), flight.path)
     return Segment(environment, place, told, source="narrated", author=f"narrator, {narration.voice}")
 

@@ -183,11 +183,13 @@ def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[
         elif text is not None:
             split, segment = known[key]
             note = segment.annotation
+            # Without the turn that may follow: who tells a flight is shown its path.
+            demonstration = replace(segment.demonstration, task=replace(segment.task, instruction=text), turned_to=None)
             told[split].append(
                 replace(
                     segment,
                     environment=first + segment.environment,
-                    demonstration=replace(segment.demonstration, task=replace(segment.task, instruction=text)),
+                    demonstration=demonstration,
                     annotation=note and replace(note, phrase="", is_seen=False, is_ambiguous=False),
                     source="natural",
                     author=author,

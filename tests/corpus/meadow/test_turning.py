@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.manoeuvre_checks import TURNS
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, parse_manoeuvre
 from pvn.corpus.meadow.turning import make_turns
@@ -46,7 +48,8 @@ def test_a_turn_goes_nowhere_and_turns_as_it_says(turns):
         else:
             mark = segment.task.layout.landmarks[segment.annotation.meant[0]]
             x, y = segment.task.start[:2]
-            assert wrap_radians(math.atan2(mark.y - y, mark.x - x) - segment.demonstration.turned_to) < math.radians(5)
+            off = wrap_radians(math.atan2(mark.y - y, mark.x - x) - segment.demonstration.turned_to)
+            assert abs(off) < math.radians(5)
 
 
 def test_turns_are_the_same_every_time_and_more_of_them_begin_alike(turns, are_same):
@@ -55,6 +58,19 @@ def test_turns_are_the_same_every_time_and_more_of_them_begin_alike(turns, are_s
     assert not are_same(turns, make_turns(bundled_banks(), 60, seed=1))
     with pytest.raises(ValueError, match="count: got -1, expected 0 or more"):
         make_turns(bundled_banks(), -1)
+
+
+def test_banks_without_turns_or_with_too_few_are_refused():
+    few = [replace(bank, phrases=tuple(p for p in bank.phrases if p.has_movement)) for bank in bundled_banks()]
+    with pytest.raises(ValueError, match="banks: got no phrase that only turns on the spot"):
+        make_turns(few, 5)
+    one = next(phrase for phrase in bundled_banks()[0].phrases if not phrase.has_movement)
+    bank = replace(bundled_banks()[0], phrases=(one,))
+    with pytest.raises(ValueError, match="banks: got no phrase that flies anywhere"):
+        make_meadow([bank], size=20)
+    assert len(make_turns([bank], 5)) == 5
+    with pytest.raises(ValueError, match="banks: got too few phrases to hold any out of training"):
+        make_turns([bank], 5, is_seen=False)
 
 
 def test_phrases_and_fields_held_out_are_not_those_of_training(turns):
