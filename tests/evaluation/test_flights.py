@@ -149,6 +149,14 @@ def test_two_processes_share_the_flights_and_get_those_of_one_to_the_bit(meadow,
     assert shared == alone and sorted(path.rpartition(".")[2] for path in alone) == ["json", "safetensors"]
 
 
+def test_a_flight_faces_at_its_end_as_its_last_pose_does():
+    steps = torch.tensor([1, 3, 2])
+    pose = torch.zeros(int((steps + 1).sum()), 6)
+    pose[:, 5] = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    flights = Flights(pose, torch.zeros(6, 3), steps, torch.ones(3, dtype=torch.bool))
+    assert flights.end_headings() == pytest.approx([0.2, 0.6, 0.9])
+
+
 def test_flights_of_two_shares_are_put_in_order():
     def flight(steps):
         return Flights(torch.full((steps + 1, 6), float(steps)), torch.full((steps, 3), float(steps)),

@@ -1,5 +1,7 @@
 """Flights in words."""
 
+import math
+
 import pytest
 import torch
 
@@ -15,6 +17,19 @@ def test_outcomes_are_told_in_words():
     assert outcome(None, 21, True, "over the lake") == "stopped over the lake after 21 steps"
     assert outcome(None, 21, True, "with nothing near") == "stopped after 21 steps with nothing near"
     assert outcome(None, 21, True) == "stopped after 21 steps"
+
+
+def test_a_flight_that_only_turns_is_told_by_how_far():
+    layout = Layout((Landmark("Gorilla", 25.0, 25.0, 4.0),))
+    tasks = [Task(layout, (20.0, 25.0, 3.0), "turn") for _ in range(3)]
+    pose = torch.tensor([20.0, 25.0, 5.0, 0.0, 0.0, 3.0]).repeat(3, 2, 1)
+    pose[:, 1, 5] = torch.tensor([-3.0 + math.pi / 2, 3.0 - math.pi / 2, 3.1])
+    log = FlightLog(pose, torch.zeros(3, 2, 3), torch.zeros(3, 1, 3), torch.ones(3, dtype=torch.int64), torch.ones(3))
+    assert describe_flights(log, tasks) == [
+        "stopped facing 106 degrees further left after 1 step",
+        "stopped facing 90 degrees further right after 1 step",
+        "stopped 5 m from the gorilla after 1 step",
+    ]
 
 
 @pytest.mark.long

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from pvn.geometry import to_map
 from pvn.learning.demonstrations import Sizes, demonstrate, select, take_batch
 from pvn.learning.optimisation import batch_limits, draw_batches
+from pvn.model.visitation import FACED_AHEAD
 from pvn.rollout.flight import simulator_for
 
 
@@ -26,6 +29,18 @@ def test_demonstrations_are_the_oracles_flights_and_their_pictures_what_it_saw(s
     first = simulator_for([task]).reset(torch.tensor([task.start], dtype=torch.float64)).image
     assert torch.equal(batch.frames.image[:1], first)
     assert (batch.frames.row >= 0).nonzero().flatten().tolist() == list(range(0, len(batch.frames.row), 6))
+
+
+def test_the_place_to_face_is_ahead_of_the_goal_in_the_frame_of_the_map(segments, shown):
+    turn = torch.tensor([0.0, 0.7, -1.2])
+    batch = take_batch(shown, select(shown, torch.arange(3), turn))
+    for flight, (segment, turned) in enumerate(zip(segments, turn.tolist(), strict=False)):
+        demonstration = segment.demonstration
+        goal = batch.path_map[flight, batch.num_points[flight] - 1]
+        off = batch.faced_map[flight] - goal
+        heading = demonstration.end_heading - segment.task.start[2] - turned
+        expected = FACED_AHEAD * torch.tensor([math.cos(heading), math.sin(heading)])
+        assert torch.allclose(off, expected, atol=1e-3)
 
 
 def test_landmarks_count_as_visible_only_where_they_are_in_the_picture(shown):

@@ -240,6 +240,20 @@ def test_the_objective_is_the_papers_weighted_sum():
     assert of() - of(faced_weight=0.0) == pytest.approx(0.5 * 13 / 4)
 
 
+@torch.no_grad()
+def test_the_place_to_face_is_compared_with_the_demonstrated_one_by_hand():
+    even = torch.full((1, 2, 4, 4), -math.log(16.0))
+    target = target_distributions(torch.tensor([[[1.5, 0.5]]]), torch.tensor([1]), GRID, CONFIG.sigma_cells)[:, -1]
+
+    def of(log_faced):
+        visitation = Visitation(a_map(), even, log_faced)
+        return float(stage1_losses(visitation, a_batch(), some_heads(), GRID, CONFIG).faced)
+
+    assert of(None) == 0.0
+    assert of(target.clamp(min=1e-12).log()) == pytest.approx(0.0, abs=1e-5)
+    assert of(even[:, 0]) == pytest.approx(math.log(16.0) + float(torch.xlogy(target, target).sum()), rel=1e-5)
+
+
 def losses_of(model, shown, selection):
     batch = take_batch(shown, selection)
     return stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, model.config.grid, CONFIG)

@@ -127,6 +127,9 @@ def test_predictions_are_replaced_flight_by_flight(flown):
         own = getattr(mixed.maps, name)
         assert torch.equal(own[1], getattr(old.maps, name)[1]) and torch.equal(own[2], getattr(new.maps, name)[2])
     assert torch.equal(mixed.log_parts[0], new.log_parts[0]) and torch.equal(mixed.log_parts[1], old.log_parts[1])
+    old, new = (replace(each, log_faced=each.log_parts[:, -1]) for each in (old, new))
+    mixed = old.replaced(torch.tensor([True, False, True]), new)
+    assert torch.equal(mixed.log_faced, mixed.log_parts[:, -1])
 
 
 def test_a_quicker_drone_turns_by_quarters_too(agent):

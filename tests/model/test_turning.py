@@ -70,6 +70,50 @@ def facing(model, vocabulary):
     return PVN(visitation, execution, vocabulary, simulator=SIMULATOR)
 
 
+def ending(agent, task, degrees, *, step=5, turned=0, stops=True, goal=(12.0, 0.0), parts=()):
+    """The action of a drone that faces ahead, and should face so many degrees to the left; and its steps turned."""
+    angle = math.radians(degrees)
+    visitation = predicted(goal, (goal[0] + 8 * math.cos(angle), goal[1] + 8 * math.sin(angle)), parts)
+    memory = replace(agent.begin([task], torch.device("cpu")), step=step, steps_turned=torch.tensor([turned]))
+    action = torch.tensor([[0.0, 0.0, 1.0]] if stops else [[2.0, 0.1, 0.0]])
+    ended, count = agent._turn_at_goal(action, visitation, torch.zeros(1, 3), memory)
+    return ended[0].tolist(), int(count)
+
+
+def test_a_drone_turns_if_it_is_far_off_and_then_until_it_is_close(facing, tasks):
+    stop = [0.0, 0.0, 1.0]
+    assert ending(facing, tasks[0], 20) == (stop, 0), "not for so little"
+    (speed, rate, stops), count = ending(facing, tasks[0], 20, turned=2)
+    assert (speed, stops, count) == (0.0, 0.0, 3) and rate == pytest.approx(math.radians(20) / 0.5, abs=0.1)
+    assert ending(facing, tasks[0], 2, turned=2) == (stop, 2)
+    (speed, rate, stops), count = ending(facing, tasks[0], -90)
+    assert (speed, stops, count) == (0.0, 0.0, 1) and rate == pytest.approx(-SIMULATOR.max_yaw_rate)
+    assert ending(facing, tasks[0], 90, stops=False) == ([2.0, pytest.approx(0.1), 0.0], 0), "it has not arrived"
+
+
+def test_a_drone_turns_for_no_more_steps_than_a_full_turn_takes(facing, tasks):
+    assert ending(facing, tasks[0], 90, turned=11)[1] == 12 == 4 * facing.quarter_turn
+    assert ending(facing, tasks[0], 90, turned=12) == ([0.0, 0.0, 1.0], 12)
+
+
+def test_only_at_the_start_does_a_way_that_leads_nowhere_end_a_flight(facing, tasks):
+    """Later a drone may be back where it began, with more to fly."""
+    here = {"goal": (0.0, 0.0), "parts": ((0.0, 0.0), (0.0, 0.0)), "stops": False}
+    assert ending(facing, tasks[0], 90, step=0, **here)[1] == 1
+    assert ending(facing, tasks[0], 90, step=7, **here)[1] == 0
+
+
+def test_a_drone_that_looks_around_has_not_arrived(facing, tasks):
+    """Weights that were never trained are unsure, and its second stage would stop at once."""
+    unsure = facing.changed(look_threshold=0.0)
+    counts = []
+    fly(
+        simulator_for(tasks, config=SIMULATOR), tasks, unsure, horizon=3 * unsure.quarter_turn,
+        watch=lambda step, observation, action, memory: counts.append(int(memory.steps_turned.sum())),
+    )  # fmt: skip
+    assert counts == [0] * 9
+
+
 def test_a_drone_that_has_arrived_turns_to_where_it_should_face_and_stops(facing, tasks):
     memories = []
     log = fly(
@@ -83,7 +127,7 @@ def test_a_drone_that_has_arrived_turns_to_where_it_should_face_and_stops(facing
         last = memories[steps - 1]
         heading = end_headings(last.visitation, facing.visitation.places, GRID.cell)[flight] + last.origin[flight, 2]
         off = float(wrap_angle(log.pose_world[flight, steps - 1, 5] - heading).abs())
-        turned = int(last.turned[flight])
+        turned = int(last.steps_turned[flight])
         assert turned == steps - 1 <= 4 * facing.quarter_turn
         if turned < 4 * facing.quarter_turn:
             assert off <= (TURNED_WITHIN if turned else TURNS_FROM)
