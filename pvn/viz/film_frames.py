@@ -298,21 +298,18 @@ def _draw_backdrop(film: _Film, moment: Moment) -> Image.Image:
 
 
 def _draw_end(image: Image.Image, record: FlightRecord) -> None:
-    """How the flight ended, over the lower edge of the field."""
+    """How the flight ended, in place of the line above the view: it hides nothing in the field."""
     words, colour = record.outcome, palette.FILM_TEXT
     if record.is_success is not None:
         # Also in words, for those who do not see the colour.
         words = ("success: " if record.is_success else "failure: ") + words
         colour = palette.FILM_REACHED if record.is_success else palette.FILM_MISSED
-    widest = FIELD[2] - FIELD[0] - 40
+    widest = VIEW[2] - VIEW[0] - 32
     size = next((size for size in range(17, 9, -1) if font_of(size, is_bold=True).getlength(words) <= widest), 9)
     draw, font = ImageDraw.Draw(image), font_of(size, is_bold=True)
-    x, y = (FIELD[0] + FIELD[2]) / 2, FIELD[3] - 30
-    half = font.getlength(words) / 2 + 16
-    draw.rounded_rectangle(
-        (x - half, y - 19, x + half, y + 19), 10, fill=palette.FILM_BACKGROUND, outline=colour, width=2
-    )
-    draw.text((x, y), words, fill=colour, font=font, anchor="mm")
+    draw.rectangle((VIEW[0], 84, VIEW[2] - 1, VIEW[1] - 1), fill=palette.FILM_BACKGROUND)
+    draw.rounded_rectangle((VIEW[0], 84, VIEW[0] + font.getlength(words) + 28, 108), 8, outline=colour, width=2)
+    draw.text((VIEW[0] + 14, 96), words, fill=colour, font=font, anchor="lm")
 
 
 def draw_frames(record: FlightRecord, every: int = 1, scale: float = 1.0) -> Iterator[Bytes]:
