@@ -34,7 +34,8 @@ def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: st
 def end_place(log: FlightLog, flight: int, task: Task) -> str:
     """Where one flight of a log ended: "4 m from the gorilla"; if it only turned, "facing 90 degrees further left"."""
     turned = math.degrees(math.remainder(float(log.pose_world[flight, -1, 5]) - task.start[2], 2 * math.pi))
-    if float(log.select(flight).distance_flown()) < STAYED_WITHIN and abs(turned) >= TURNED_FROM:
+    has_stayed = bool(log.has_stopped[flight]) and float(log.select(flight).distance_flown()) < STAYED_WITHIN
+    if has_stayed and abs(turned) >= TURNED_FROM:
         return f"facing {abs(turned):.0f} degrees further {'left' if turned > 0 else 'right'}"
     return describe_place(task.layout, log.pose_world[flight, -1, [0, 1, 5]].tolist())
 
