@@ -28,6 +28,10 @@ DESCRIPTION_DIGEST = "description_sha256"
 """Key of the checksum of everything else in an agent's JSON file."""
 
 
+OWN_KEYS = {"version", "system", "landmark_classes", "sha256", "origin", "vocabulary", DESCRIPTION_DIGEST}
+"""What an agent's JSON file may have beside what the agent says of itself; earlier ones have less."""
+
+
 def _digest(weights: bytes) -> str:
     """A checksum that detects weights that were truncated or changed, or that belong to another JSON file."""
     return hashlib.sha256(weights).hexdigest()
@@ -127,6 +131,9 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
     try:
         _check_sizes(content, max(LARGEST_SETTING, *(max(value.shape, default=0) for value in tensors.values())))
         loaded = agent_class().rebuild(content, Vocabulary.from_json(content["vocabulary"]))
+        unknown = sorted(set(content) - OWN_KEYS - set(loaded.describe()))
+        if unknown:  # perhaps the name of the checksum, damaged
+            raise ValueError(f"got an unknown name, {unknown[0]!r}")
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError, ArithmeticError) as error:
         raise ValueError(
             f"{described}: not the description of the agent in {path.name} ({error}); copy both files again, or train "

@@ -181,6 +181,8 @@ def test_broken_agents_say_what_is_wrong(system, part, fresh_agent, tmp_path):
         ({part: content[part] | {"wings": 2}}, r"agent\.json: .*wings"),
         ({part: {}}, "not the description of the agent"),
         ({"vocabulary": 7}, r"agent\.json: not the description"),
+        # A damaged name must not make an agent pass for one that was written before there was a checksum.
+        ({"description_sha25x": "0" * 64}, r"agent\.json: .*got an unknown name, 'description_sha25x'"),
     ):
         described.write_text(json.dumps(content | change))
         with pytest.raises(ValueError, match=message):
