@@ -15,10 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pvn.paths import Points, distances_along, points_along
+from pvn.paths import Points
+
+PATHS_AT_ONCE = 8192
+"""Paths that are resampled at a time, to limit memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +55,45 @@ def wrap_angle(angle: Tensor) -> Tensor:
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
+def padded_paths(paths: Sequence[Points]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Points (N, L, 2) of N paths, padded with the last of each; and how many (N,) of them are not padding."""
+    sizes = np.array([len(path) for path in paths])
+    place = np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+    return np.concatenate(paths)[place + (sizes.cumsum() - sizes)[:, None]], sizes
+
+
 def even_paths(paths: Sequence[Points], spacing: float) -> tuple[Tensor, Tensor]:
     """Points (N, P, 2) float32 at equal distances along N paths, at most `spacing` apart, padded with the last one.
 
     With them, how many (N,) of each path's points are not padding.
     """
-    lengths = [distances_along(path)[-1] for path in paths]
-    counts = [max(int(np.ceil(length / spacing)), 1) + 1 for length in lengths]
-    table = np.empty((len(paths), max(counts), 2), np.float32)
-    for row, path, length, count in zip(table, paths, lengths, counts, strict=True):
-        row[:count] = points_along(path, np.linspace(0.0, length, count))
-        row[count:] = row[count - 1]
-    return torch.from_numpy(table), torch.tensor(counts)
+    begins = range(0, len(paths), PATHS_AT_ONCE)
+    parts = [_even_paths(paths[begin : begin + PATHS_AT_ONCE], spacing) for begin in begins]
+    counts = torch.cat([count for _, count in parts])
+    table = torch.empty((len(counts), int(counts.max()), 2))
+    for rows, (points, _) in zip(torch.split(table, PATHS_AT_ONCE), parts, strict=True):
+        rows[:, : points.shape[1]] = points
+        rows[:, points.shape[1] :] = points[:, -1:]
+    return table, counts
+
+
+def _even_paths(paths: Sequence[Points], spacing: float) -> tuple[Tensor, Tensor]:
+    """The same for paths that are few enough to be one table: a training corpus has 200,000."""
+    given, _ = padded_paths(paths)  # (N, L, 2)
+    legs = np.hypot(*np.diff(given, axis=1).transpose(2, 0, 1))
+    travelled = np.concatenate([np.zeros((len(paths), 1)), legs.cumsum(1)], 1)
+    length = travelled[:, -1:]
+    last = np.maximum(np.ceil(length / spacing), 1.0).astype(np.int64)  # (N, 1): number of the last point
+    distance = np.arange(last.max() + 1) * (length / last)  # (N, P)
+    found = torch.searchsorted(torch.from_numpy(travelled), torch.from_numpy(distance), right=True).numpy() - 1
+    leg = np.minimum(found, legs.shape[1] - 1)[..., None]  # (N, P, 1)
+    along = distance[..., None] - np.take_along_axis(travelled[..., None], leg, 1)
+    metres = np.take_along_axis(legs[..., None], leg, 1)
+    begin, end = (np.take_along_axis(given, leg + after, 1) for after in (0, 1))
+    slope = np.divide(end - begin, metres, out=np.zeros_like(begin), where=metres > 0)
+    is_end = np.arange(last.max() + 1) >= last
+    points = np.where(is_end[..., None], given[:, -1:], slope * along + begin)
+    return torch.from_numpy(points.astype(np.float32)), torch.from_numpy(last[:, 0] + 1)
 
 
 def rotation_world_body(roll_pitch_yaw: Tensor) -> Tensor:

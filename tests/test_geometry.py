@@ -10,8 +10,10 @@ import torch
 from pvn.geometry import (
     Camera,
     MapGrid,
+    even_paths,
     ground_homography,
     ground_points,
+    padded_paths,
     pixel_rays,
     project,
     rotation_body_camera,
@@ -146,3 +148,26 @@ def test_points_along_a_path_lie_on_it_at_their_distances():
 def test_impossible_cameras_are_refused(options):
     with pytest.raises(ValueError, match="expected"):
         Camera(**options)
+
+
+def test_many_paths_are_resampled_as_each_alone(monkeypatch):
+    """Of any length, with points that repeat, in several tables: by the distances along each path."""
+    generator = np.random.default_rng(0)
+    paths = [generator.uniform(0, 50, (int(count), 2)) for count in generator.integers(2, 30, 40)]
+    paths += [
+        np.repeat(paths[0], 2, axis=0),
+        np.array([(3.0, 4.0)] * 2),
+        np.array([(0.0, 0.0), (0.75, 0.0), (1.5, 0.0)]),
+    ]
+    monkeypatch.setattr("pvn.geometry.PATHS_AT_ONCE", 16)
+    table, counts = even_paths(paths, 0.75)
+    assert table.dtype == torch.float32 and counts[-1] == 3
+    for row, count, path in zip(table.numpy(), counts.tolist(), paths, strict=True):
+        length = distances_along(path)[-1]
+        assert count == max(math.ceil(length / 0.75), 1) + 1
+        assert np.allclose(row[:count], points_along(path, np.linspace(0, length, count)), atol=1e-5)
+        assert (row[count - 1 :] == path[-1].astype(np.float32)).all()
+    given, sizes = padded_paths(paths)
+    assert [len(path) for path in paths] == sizes.tolist()
+    assert all((row[size - 1 :] == path[-1]).all() for row, size, path in zip(given, sizes, paths, strict=True))
+    assert all((row[:size] == path).all() for row, size, path in zip(given, sizes, paths, strict=True))

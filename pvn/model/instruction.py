@@ -18,10 +18,12 @@ from pvn.corpus.vocabulary import PADDING, UNKNOWN
 
 def pad_tokens(sentences: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
     """Word ids (B, N) of sentences, padded at their ends; N is a multiple of `multiple`."""
-    longest = math.ceil(max(map(len, sentences)) / multiple) * multiple
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    longest = math.ceil(int(lengths.max()) / multiple) * multiple
     tokens = torch.full((len(sentences), longest), PADDING, dtype=torch.int64)
-    for row, sentence in zip(tokens, sentences, strict=True):
-        row[: len(sentence)] = torch.tensor(sentence)
+    tokens[torch.arange(longest) < lengths[:, None]] = torch.tensor(
+        [word for sentence in sentences for word in sentence]
+    )
     return tokens
 
 

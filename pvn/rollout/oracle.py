@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.geometry import wrap_angle
+from pvn.geometry import padded_paths, wrap_angle
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import TURNED_WITHIN, Demonstration, Task
 
@@ -97,20 +98,16 @@ class Oracle:
     def begin(self, tasks: Sequence[Task], device: torch.device) -> OracleMemory:
         """The demonstrated paths of all tasks, as one batch."""
         demonstrations = [self._demonstration(task) for task in tasks]
-        paths = [demonstration.path for demonstration in demonstrations]
+        points, counts = padded_paths([demonstration.path for demonstration in demonstrations])
         turned_to = [demonstration.turned_to if self.config.turns_at_end else None for demonstration in demonstrations]
-        path = torch.empty((len(tasks), max(map(len, paths)), 2), dtype=torch.float32)
-        for row, own in zip(path, paths, strict=True):
-            points = torch.as_tensor(own, dtype=torch.float32)
-            row[: len(points)] = points
-            row[len(points) :] = points[-1]
+        path = torch.from_numpy(points.astype(np.float32))
         lengths = path.diff(dim=1).norm(dim=-1)
         arc = torch.cat([torch.zeros(len(tasks), 1), lengths.cumsum(1)], 1)
         start = torch.zeros(len(tasks), dtype=torch.int64, device=device)
         return OracleMemory(
             path_world=path.to(device),
             arc=arc.to(device),
-            last=torch.tensor([len(own) - 1 for own in paths], device=device),
+            last=torch.from_numpy(counts - 1).to(device),
             index=start,
             step=0,
             turned_to=torch.tensor([math.nan if each is None else each for each in turned_to], device=device),

@@ -67,14 +67,16 @@ class Demonstration:
         """Which way the drone faces at the end, radians, field frame: along its path, unless it turns there."""
         if self.turned_to is not None:
             return self.turned_to
-        legs = np.diff(self.path, axis=0)
-        moved = legs[np.hypot(*legs.T) > 0]
-        return math.atan2(moved[-1, 1], moved[-1, 0]) if len(moved) else self.task.start[2]
+        x, y = self.goal
+        for before_x, before_y in self.path[-2::-1].tolist():
+            if (before_x, before_y) != (x, y):
+                return math.atan2(y - before_y, x - before_x)
+        return self.task.start[2]
 
     def ahead_of_goal(self, metres: float) -> tuple[float, float]:
         """The place this far ahead of the drone when it has arrived, and turned, field frame, metres."""
-        x, y = self.goal
-        return x + metres * math.cos(self.end_heading), y + metres * math.sin(self.end_heading)
+        (x, y), heading = self.goal, self.end_heading
+        return x + metres * math.cos(heading), y + metres * math.sin(heading)
 
 
 def distinct_layouts(tasks: Sequence[Task]) -> tuple[list[Layout], list[int]]:
