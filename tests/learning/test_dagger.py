@@ -229,3 +229,24 @@ def test_a_run_whose_loss_or_weights_are_not_finite_ends_and_says_what_to_do(los
         )  # fmt: skip
     for part in (f"DAggerFM, iteration 1: the loss is {loss}", str(path), "--dagger.learning-rate"):
         assert part in str(error.value)
+
+
+def test_every_iteration_of_every_seed_draws_numbers_of_its_own_and_in_the_end_nothing_is_dropped(segments, tmp_path):
+    draws = []
+
+    def begin(generator):
+        draws.append(float(torch.rand((), generator=generator)))
+        return lessons_of([2]), {}
+
+    def train_one_pass(studied, iteration, generator):
+        return begin(generator)[1] | {"loss": 1.0}
+
+    for seed, seed_offset in ((0, 0), (1, 0), (2, 0), (0, 500), (1, 500)):
+        model = torch.nn.Linear(1, 1)
+        run_dagger(
+            model, segments, DaggerConfig(num_iterations=2, seed=seed), tmp_path / "dagger.safetensors",
+            name="DAggerFM", begin=begin, fly_flights=lambda *given: [], train_one_pass=train_one_pass,
+            seed_offset=seed_offset,
+        )  # fmt: skip
+        assert not model.training
+    assert len(set(draws)) == len(draws) == 5 * 3

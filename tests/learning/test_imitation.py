@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,9 @@ from pvn.learning.imitation import (
 )
 from pvn.learning.optimisation import ignore_progress
 from pvn.model.chaplot import Chaplot
+from pvn.model.decision import Decision
 from pvn.model.gsmn import GSMN
+from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
 
 GRID = MapGrid(size=32, cell=3.125)
 QUICK = ImitationRecipe(
@@ -192,3 +195,107 @@ def test_from_a_corpus_to_an_agent_on_disk(agent_class, meadow, tmp_path):
         assert name.startswith("heads.") or torch.equal(value, trained[name]), name
     assert again.model.config.camera == recipe.camera
     assert json.loads((tmp_path / "training.json").read_text())["recipe"]["dagger"]["memory"] == 1
+
+
+class Painted(torch.nn.Module):
+    """A model whose goal maps are given, and whose head takes them for log-odds."""
+
+    def __init__(self, goal_map):
+        super().__init__()
+        self.heads, self.goal_map = AuxiliaryHeads(30, 3, goal_channels=1), goal_map
+        torch.nn.init.ones_(self.heads.goal.weight)
+        torch.nn.init.zeros_(self.heads.goal.bias)
+
+    def forward(self, frames, tokens):
+        count, size = len(self.goal_map), self.goal_map.shape[-1]
+        nothing = [torch.zeros((count, channels, size, size)) for channels in (32, 3)]
+        is_known = torch.zeros((count, size, size), dtype=torch.bool)
+        maps = GroundedMaps(nothing[0], is_known, nothing[1], torch.zeros(count, 30))
+        return Decision(torch.zeros(count, 3), maps, self.goal_map)
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_the_goal_is_looked_for_where_the_drone_sees_it_and_padding_does_not_count(is_padded, segments, imitated):
+    """A goal map that is sure of the goal's cell, and of no other, costs nothing, whatever it says in padded rows."""
+    shown, fine, flights = imitated["gsmn"], MapGrid(size=128, cell=0.75), [2, 0]
+    selection = select(shown, torch.tensor(flights))
+    count = selection.sizes.frames
+    if is_padded:
+        selection = select(shown, torch.tensor(flights), sizes=Sizes(count + 3, 3, count + 3))
+    batch, goal_map = take_batch(shown, selection), torch.full((selection.sizes.frames, 1, 128, 128), -20.0)
+    goal_map[count:] = 20.0
+    for row, (flight, pose) in enumerate(zip(batch.frames.flight[:count], batch.frames.pose_world, strict=False)):
+        east, north = segments[flights[flight]].demonstration.goal - pose[:2].numpy()
+        yaw = float(pose[5])
+        ahead = east * math.cos(yaw) + north * math.sin(yaw)
+        left = north * math.cos(yaw) - east * math.sin(yaw)
+        goal_map[row, 0, round(63.5 - left / 0.75), round(63.5 + ahead / 0.75)] = 20.0
+    assert float(imitation_losses(Painted(goal_map), batch, fine, 0.8)["goal"].detach()) < 1e-6
+
+
+def test_decisions_that_see_no_landmark_do_not_dilute_the_losses_of_the_others(fresh_agent, imitated):
+    model, shown = fresh_agent("gsmn").model, imitated["gsmn"]
+    batch = take_batch(shown, select(shown, torch.arange(2)))
+    seeing = batch.is_visible.any(1).nonzero()[:2, 0]
+    with torch.no_grad():
+        alone = [losses_of(model, replace(batch, is_visible=only(batch.is_visible, row))) for row in seeing]
+        both = losses_of(model, replace(batch, is_visible=only(batch.is_visible, seeing)))
+    for name in ("landmark", "grounded"):
+        assert float(both[name]) == pytest.approx(float(alone[0][name] + alone[1][name]) / 2, rel=1e-4), name
+
+
+def only(values, rows):
+    """The values in these rows, and nothing in the others."""
+    kept = torch.zeros_like(values)
+    kept[rows] = values[rows]
+    return kept
+
+
+@pytest.mark.long
+def test_in_dagger_the_rate_falls_to_zero_and_the_instruction_encoder_learns_faster(
+    segments, fresh_agent, imitated_fully, tmp_path
+):
+    """An iteration is one step here, and a fresh Adam's first step is as long as the rate in every weight."""
+    agent, steps = fresh_agent("chaplot"), []
+    recipe = replace(
+        QUICK,
+        imitation=replace(QUICK.imitation, frames_per_batch=10**6),
+        dagger=replace(QUICK.dagger, num_iterations=4, num_environments=1, memory=1, horizon=1, learning_rate=1e-3),
+    )
+
+    def weights():
+        return {name: value.detach().clone() for name, value in agent.model.named_parameters()}
+
+    def note(step, num_steps, values):
+        moved = {name: float((value - last[-1][name]).abs().max()) for name, value in weights().items()}
+        encoder = max(value for name, value in moved.items() if name.startswith("instruction."))
+        others = max(value for name, value in moved.items() if not name.startswith("instruction."))
+        steps.append((encoder, others))
+        last.append(weights())
+
+    last = [weights()]
+    train_dagger(agent, segments[:4], imitated_fully, recipe, tmp_path, watch=note)
+    shares = [0.5 * (1 + math.cos(math.pi * done)) for done in (0.0, 0.25, 0.5, 0.75)]
+    assert [others for _, others in steps] == pytest.approx([1e-3 * share for share in shares], rel=0.02)
+    assert [encoder for encoder, _ in steps] == pytest.approx([1.5e-3 * share for share in shares], rel=0.02)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_what_is_measured_does_not_depend_on_the_batches_and_leaves_the_model_as_it_was(system, fresh_agent, imitated):
+    model, shown = fresh_agent(system).model.eval(), imitated[system]
+    assert len(set(shown.first_frame.diff().tolist())) > 1, "batches differ in their number of frames"
+    at_once, apart = (
+        measure_imitation(model, shown, replace(QUICK, imitation=ImitationConfig(frames_per_batch=frames)))
+        for frames in (10**6, 1)
+    )
+    assert apart["action"] == pytest.approx(at_once["action"], rel=1e-3)
+    assert not any(module.training for module in model.modules())
+
+
+def test_a_step_goes_no_further_than_its_gradient_may_be_long(fresh_agent, imitated):
+    model, shown = fresh_agent("chaplot").model.train(), imitated["chaplot"]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    recipe = replace(QUICK, imitation=replace(QUICK.imitation, max_gradient_norm=0.01))
+    take_step(model, torch.optim.SGD(model.parameters(), 1.0), shown, recipe, select(shown, torch.arange(1)))
+    steps = [(one.detach() - other).flatten() for one, other in zip(model.parameters(), before, strict=True)]
+    assert float(torch.cat(steps).norm()) == pytest.approx(0.01, rel=1e-2)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from pvn.learning.checkpoint import load_optimizer, optimizer_tensors, read_tensors, write_tensors
-from pvn.learning.demonstrations import select
+from pvn.learning.demonstrations import Sizes, select
 from pvn.learning.optimisation import (
     OptimisationConfig,
     batch_limits,
     clip_gradients,
     draw_batches,
+    optimise,
     optimizer_class,
     rate_share,
 )
@@ -80,3 +83,70 @@ def test_a_resumed_optimizer_has_its_averages_laid_out_as_its_parameters_are(tmp
     for some in ((first, optimizer), (resumed, other)):
         take_step(*some)
     assert torch.equal(first.weight, resumed.weight) and torch.equal(first.bias, resumed.bias)
+
+
+@pytest.mark.parametrize("limit", ["frames", "predictions", "flights"])
+def test_batches_are_as_full_as_they_may_be_whichever_limit_comes_first(limit, shown):
+    few = {"frames": shown.longest + 3, "predictions": 5, "flights": 4}
+    limits = Sizes(**({"frames": 10**6, "predictions": 10**6, "flights": 10**6} | {limit: few[limit]}))
+    batches = draw_batches(shown, limits, torch.Generator().manual_seed(0))
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(shown))) and len(batches) > 1
+
+    def count(flights):
+        own = getattr(select(shown, flights).sizes, limit)
+        return own + (limit == "flights")  # there is room for a padding flight
+
+    assert all(count(flights) <= few[limit] for flights in batches)
+    assert all(count(torch.cat([one, other[:1]])) > few[limit] for one, other in pairwise(batches))
+
+
+@pytest.fixture
+def watched(fresh_model, shown, tmp_path):
+    """Runs an optimisation whose steps change nothing; its flights, rates and measurements, by step, and its model."""
+
+    def run(config, **options):
+        model, flights, rates, measured = fresh_model(), {}, {}, []
+
+        def select_batch(step, chosen, sizes):
+            flights[step] = chosen.tolist()
+            return select(shown, chosen)
+
+        def take_step(optimizer, selection):
+            rates[len(flights) - 1] = [group["lr"] for group in optimizer.param_groups]
+
+        def measure():
+            measured.append(len(flights) - 1)
+            return {}
+
+        optimise(
+            model, shown, config, tmp_path / "steps.safetensors", name="steps", select_batch=select_batch,
+            take_step=take_step, report=lambda result: {"loss": 0.0}, measure=measure, **options,
+        )  # fmt: skip
+        return SimpleNamespace(model=model, flights=list(flights.values()), rates=rates, measured=measured)
+
+    return run
+
+
+def test_every_epoch_has_all_flights_in_an_order_of_its_own(watched):
+    config = OptimisationConfig(num_epochs=3, flights_per_batch=1)
+    orders = {}
+    for seed in (0, 0, 1):
+        flights = [flight for batch in watched(replace(config, seed=seed)).flights for flight in batch]
+        epochs = [tuple(flights[first : first + 6]) for first in (0, 6, 12)]
+        assert all(sorted(epoch) == list(range(6)) for epoch in epochs)
+        assert orders.setdefault(seed, epochs) == epochs, "the same for the same seed"
+    assert len({*orders[0], *orders[1]}) == 6
+
+
+def test_the_instruction_encoder_learns_at_one_and_a_half_times_the_rate_of_the_rest(watched):
+    config = OptimisationConfig(num_epochs=4, flights_per_batch=2, learning_rate=0.1)
+    rates = watched(config).rates
+    assert len(rates) == 12
+    for step, (encoder, others) in rates.items():
+        assert others == pytest.approx(0.1 * rate_share(step, 12)) and encoder == pytest.approx(1.5 * others)
+
+
+def test_the_dev_split_is_measured_after_every_so_many_steps_and_in_the_end_nothing_is_dropped(watched):
+    done = watched(OptimisationConfig(num_epochs=4, flights_per_batch=2, measure_every=5))
+    assert done.measured == [4, 9], "after the fifth and the tenth of 12 steps"
+    assert not done.model.training

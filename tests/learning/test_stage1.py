@@ -10,7 +10,15 @@ import torch
 
 from pvn.learning import optimisation
 from pvn.learning.demonstrations import demonstrate, select, take_batch
-from pvn.learning.stage1 import Stage1Config, measure_stage1, select_stage1_batch, train_stage1
+from pvn.learning.stage1 import (
+    Stage1Config,
+    learn_words,
+    means,
+    measure_stage1,
+    select_stage1_batch,
+    stage1_step,
+    train_stage1,
+)
 
 QUICK = Stage1Config(num_epochs=2, frames_per_batch=20, frame_every=3, learning_rate=3e-3, save_every=2)
 
@@ -86,6 +94,57 @@ def test_with_a_spread_the_pictures_of_a_flight_are_taken_from_another_height(sh
     assert heights.min() < -2.2 and heights.max() > 2.2 and abs(heights.mean()) < 0.4
     with pytest.raises(ValueError, match=r"height_spread: got 4\.5, expected 0 to 4 metres; drones fly at 5"):
         Stage1Config(height_spread=4.5)
+
+
+def test_every_step_and_every_seed_draws_turns_of_its_own(shown):
+    drawn = {
+        (seed, step): tuple(chosen(shown, step, seed=seed)[0].turn.tolist()) for seed in (0, 1) for step in (0, 1, 2)
+    }
+    assert len(set(drawn.values())) == 6
+    assert drawn[1, 2] == tuple(chosen(shown, 2, seed=1)[0].turn.tolist())
+
+
+@pytest.mark.long
+def test_a_step_descends_on_mean_losses_and_not_too_far(fresh_model, shown_briefly):
+    """The losses of landmarks are means over the predictions that see one, all others over all predictions."""
+    model, pose = fresh_model().train(), shown_briefly.pose_world.clone()
+    pose[0] = torch.tensor([0.0, 0.0, 5.0, 0.0, 0.0, -0.75 * math.pi])  # looks out of the field, where nothing stands
+    shown = replace(shown_briefly, pose_world=pose)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer, config = torch.optim.SGD(model.parameters(), 1.0), replace(QUICK, max_gradient_norm=0.01)
+    loss, losses = stage1_step(model, optimizer, shown, config, select(shown, torch.arange(2)))
+    assert 0 < losses.num_visible < losses.num_predictions
+    mean = means(losses)
+    assert mean["landmark"] == pytest.approx(float(losses.landmark / losses.num_visible))
+    whole = sum(mean[name] for name in ("trajectory", "goal", "landmark", "grounded")) + 0.25 * mean["mentioned"]
+    assert float(loss) == pytest.approx(whole, rel=1e-5)
+    steps = [(one.detach() - other).flatten() for one, other in zip(model.parameters(), before, strict=True)]
+    assert float(torch.cat(steps).norm()) == pytest.approx(0.01, rel=1e-2), "longer gradients are scaled down to this"
+
+
+@pytest.mark.long
+def test_words_are_learned_at_a_rate_that_rises_from_flights_that_the_seed_draws(fresh_model, shown):
+    """Adam's first step is as long as the rate in every weight: in the first of 20 steps half of the highest."""
+    losses = []
+    for seed in (0, 0, 1):
+        model, first = fresh_model(), {}
+        before = model.heads.mentioned.bias.detach().clone()
+
+        def watch(step, num_steps, values, model=model, first=first):
+            first.setdefault("bias", model.heads.mentioned.bias.detach().clone())
+            first.setdefault("loss", values["loss"])
+
+        learn_words(model, shown, replace(QUICK, word_steps=20, word_learning_rate=0.01, seed=seed), watch)
+        assert float((first["bias"] - before).abs().max()) == pytest.approx(0.005, rel=1e-3)
+        losses.append(first["loss"])
+    assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_a_model_that_was_measured_is_as_it_was(is_training, fresh_model, shown_briefly):
+    model = fresh_model().train(is_training)
+    measure_stage1(model, shown_briefly, QUICK)
+    assert model.training == is_training and all(module.training == is_training for module in model.modules())
 
 
 @pytest.mark.long

@@ -9,12 +9,13 @@ import torch
 
 from pvn.corpus.segments import Corpus
 from pvn.learning.checkpoint import read_tensors
+from pvn.learning.dagger import Mixture, unpack
 from pvn.learning.presets import smoke
 from pvn.learning.stage2 import CHECKPOINT, DemonstratedVisitation, Stage2Config, train_stage2
 from pvn.learning.training import STAGE2, stage2_beside, train_pvn
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.rollout.flight import fly, simulator_for
-from pvn.rollout.oracle import OracleConfig
+from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.task import SUCCESS_M
 
@@ -133,3 +134,83 @@ def test_a_nan_ends_the_run(segments, tmp_path):
     with pytest.raises(FloatingPointError, match=r"stage 2, iteration 0: the loss is nan.*--stage2\.learning-rate"):
         train_stage2(pilot, segments, Stage2Config(pretrain_flights=2, num_iterations=0), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pass_with_everything_dropped_shrinks_the_weights_and_no_more(segments, tmp_path):
+    """Three passes of one step each; a pilot that sees nothing while it learns has no gradient there."""
+    torch.manual_seed(0)
+    pilot = ExecutionModel(ExecutionConfig(dropout=1.0)).eval()
+    before = pilot.hidden.weight.detach().clone()
+    config = Stage2Config(
+        pretrain_flights=2, pretrain_epochs=3, num_iterations=0, batch_size=10**6, learning_rate=0.1, weight_decay=0.5
+    )
+    train_stage2(pilot, segments, config, tmp_path)
+    assert torch.allclose(pilot.hidden.weight, before * (1 - 0.1 * 0.5) ** 3, atol=1e-7)
+    assert not pilot.training, "it flies with everything in view"
+
+
+def test_a_stop_that_weighs_nothing_is_not_learned(segments, tmp_path):
+    pilot, fresh = fresh_pilot(), fresh_pilot()
+    config = Stage2Config(pretrain_flights=2, pretrain_epochs=1, num_iterations=0, stop_weight=0.0, weight_decay=0.0)
+    train_stage2(pilot, segments, config, tmp_path)
+    is_changed = (pilot.output.weight != fresh.output.weight).any(1)
+    assert is_changed.tolist() == [True, True, False]
+
+
+def test_stage_2_begins_with_flights_drawn_at_random_that_end_at_its_horizon(segments, tmp_path):
+    begun = []
+    for seed in (0, 1):
+        config = Stage2Config(pretrain_flights=6, pretrain_epochs=1, num_iterations=0, horizon=4, seed=seed)
+        train_stage2(fresh_pilot(), segments, config, tmp_path)
+        lessons = read_tensors(tmp_path / CHECKPOINT)
+        begun.append(sorted(lessons["flights"].tolist()))
+        assert lessons["lengths"].tolist() == [4] * 6
+    assert begun[0] != begun[1] and all(len(set(flights)) == 6 for flights in begun)
+
+
+def test_in_its_own_flights_the_pilot_drops_nothing_of_what_it_sees(segments, tmp_path):
+    """A pilot that never learns flies in training as it does afterwards."""
+    few = segments[:3]
+    demonstrations = [segment.demonstration for segment in few]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    config = Stage2Config(
+        pretrain_flights=1, pretrain_epochs=1, num_iterations=1, beta=1e-9, learning_rate=0.0, horizon=6
+    )
+    pilot, seen = fresh_pilot(), []
+    pilot.output.bias.data = torch.tensor([0.5, 0.0, -100.0])  # it never stops
+    train_stage2(pilot, few, config, tmp_path)
+    lessons = unpack(read_tensors(tmp_path / CHECKPOINT))[1:]
+    policy = DemonstratedVisitation(pilot.eval(), demonstrations, config.sigma_cells, SimulatorConfig())
+    fly(
+        simulator_for(tasks, config=SimulatorConfig(quality="none")), tasks, policy, horizon=6,
+        watch=lambda step, observation, action, memory: seen.append(memory.seen),
+    )  # fmt: skip
+    assert sorted(lesson.flight for lesson in lessons) == [0, 1, 2]
+    for lesson in lessons:
+        assert torch.allclose(lesson.seen, torch.stack(seen, 1)[lesson.flight, : len(lesson.seen)], atol=1e-5)
+
+
+def test_a_pilot_shown_a_way_in_parts_goes_from_part_to_part_and_stops_in_the_last(segments):
+    """The oracle flies; the pilot asks for a stop at every step, with 0.08, a little above the threshold of 0.07."""
+    demonstrations = [segment.demonstration for segment in (segments[0], segments[2])]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    pilot = ExecutionModel(ExecutionConfig(num_parts=3)).eval()
+    torch.nn.init.zeros_(pilot.output.weight)
+    pilot.output.bias.data = torch.tensor([0.5, 0.5, 0.08]).logit()
+    learner = DemonstratedVisitation(pilot, demonstrations, 0.6, SimulatorConfig())
+    simulator, progress, stops = SimulatorConfig(quality="none"), [], []
+    teacher = Mixture(learner, Oracle(demonstrations), 1.0, simulator, torch.Generator())
+
+    def keep(step, observation, action, memory):
+        progress.append(memory.learner.progress)
+        stops.append(learner.act(observation, before[-1].learner)[0][:, 2])
+        before.append(memory)
+
+    before = [teacher.begin(tasks, torch.device("cpu"))]
+    log = fly(simulator_for(tasks, config=simulator), tasks, teacher, watch=keep)
+    progress, stops = torch.stack(progress, 1), torch.stack(stops, 1) > 0
+    for flight, length in enumerate(log.num_steps.tolist()):
+        parts = progress[flight, :length].argmax(-1).tolist()
+        assert parts == sorted(parts) and set(parts) == {0, 1, 2}
+        in_last_part = progress[flight, :length, -1]
+        assert torch.equal(stops[flight, :length], in_last_part * 0.08 > 0.07) and stops[flight, length - 1]

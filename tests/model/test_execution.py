@@ -8,6 +8,7 @@ from pvn.geometry import MapGrid, pose_in_map
 from pvn.learning.losses import target_distributions
 from pvn.model.execution import (
     ExecutionConfig,
+    ExecutionModel,
     begin_progress,
     look_around,
     to_action,
@@ -190,3 +191,37 @@ def test_parts_of_the_way_share_each_point_and_follow_each_other():
     middle = (shares * torch.arange(25)).sum(2) / shares.sum(2)
     assert (middle.diff(dim=1) > 0).all()
     assert torch.equal(part_shares(torch.tensor([3]), 5, 1), torch.tensor([[[1.0, 1.0, 1.0, 0.0, 0.0]]]))
+
+
+def test_where_all_parts_are_as_likely_a_step_leads_on_with_a_chance_of_15_percent_and_stays_in_the_last():
+    parts, here = torch.ones(1, 3, GRID.size, GRID.size), torch.zeros(1, 3)
+    after = update_progress(begin_progress(1, 3, here.device), parts, here, GRID)
+    assert torch.allclose(after, torch.tensor([[0.85, 0.85 * 0.15, 0.15**2]]), atol=1e-5)
+    last = torch.tensor([[0.0, 0.0, 1.0]])
+    assert torch.allclose(update_progress(last, parts, here, GRID), last)
+
+
+def test_the_progress_of_a_flight_in_a_batch_is_that_of_the_flight_alone():
+    """One drone is where its prediction is sure it should be, the other where it hardly can be."""
+    parts = torch.rand((2, 3, GRID.size, GRID.size), generator=seeded())
+    parts[1] *= 1e-4
+    progress, pose = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]]), torch.tensor([[1.0, 2.0, 0.3], [-8.0, 5.0, 0.0]])
+    both = update_progress(progress, parts, pose, GRID)
+    for flight in (slice(0, 1), slice(1, 2)):
+        alone = update_progress(progress[flight], parts[flight], pose[flight], GRID)
+        assert torch.allclose(both[flight], alone, atol=1e-6)
+
+
+def test_beyond_the_map_a_drone_still_knows_how_far_it_is():
+    parts, beyond = torch.rand((1, 3, GRID.size, GRID.size), generator=seeded()), torch.tensor([[500.0, 0.0, 0.0]])
+    after = update_progress(torch.tensor([[0.1, 0.8, 0.1]]), parts, beyond, GRID)
+    assert after.argmax() == 1 and torch.allclose(after.sum(), torch.tensor(1.0))
+
+
+@torch.no_grad()
+def test_in_training_stage_2_may_see_nothing_but_always_knows_how_far_it_is():
+    torch.manual_seed(0)
+    pilot, crops = ExecutionModel(ExecutionConfig(num_parts=3, dropout=1.0)).train(), torch.rand(2, 3 * 144)
+    first, last = (pilot(torch.cat([crops, row.expand(2, -1)], 1)) for row in torch.eye(3)[[0, 2]])
+    assert torch.equal(first[0], first[1]), "whatever is around"
+    assert (first - last).abs().min() > 1e-3

@@ -137,3 +137,11 @@ def test_a_quicker_drone_turns_by_quarters_too(agent):
     for factor, steps in ((1.0, 3), (1.4, 3), (2.0, 2), (2.5, 2), (4.0, 1)):
         simulator = replace(SIMULATOR, max_yaw_rate=factor * SIMULATOR.max_yaw_rate)
         assert agent.changed(simulator=simulator).quarter_turn == steps
+
+
+def test_a_quicker_drone_looks_round_by_whole_quarters(agent, flown):
+    """At 1.4 times the rate a quarter takes three steps, as before: it turns no further in them."""
+    quick = looking(agent, 0.0).changed(simulator=replace(SIMULATOR, max_yaw_rate=1.4 * SIMULATOR.max_yaw_rate))
+    action, memory = quick.act(flown[0].observation, flown[0].before)
+    turned = action[:, 1].abs() * quick.quarter_turn * SIMULATOR.step_seconds
+    assert memory.look.all() and torch.allclose(turned.rad2deg(), torch.full((3,), 90.0))

@@ -1,6 +1,7 @@
 """PVN, the agent: it maps at every step, predicts at some, and flies by its last prediction."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
 
-SIMULATOR = SimulatorConfig(quality="fast")
+SIMULATOR, CPU = SimulatorConfig(quality="fast"), torch.device("cpu")
 
 
 def test_the_agent_maps_at_every_step_and_predicts_at_every_sixth(flown):
@@ -139,3 +140,31 @@ def test_an_ideal_second_stage_stops_at_the_most_likely_goal(quick_pvn, meadow):
         goal = torch.stack([x + forward * yaw.cos() - left * yaw.sin(), y + forward * yaw.sin() + left * yaw.cos()])
         assert float((log.end_world[flight] - goal).norm()) < 2.0
     assert log.has_stopped.sum() >= 3
+
+
+def test_a_flight_that_continues_another_has_its_map_and_nothing_else_of_it(agent, flown, tasks):
+    before = flown[-1].after
+    for pilot in (agent, IdealAct(agent)):
+        memory = pilot.begin_with([pilot.keep(before, flight) for flight in (2, 0)], [tasks[2], tasks[0]], CPU)
+        assert torch.equal(memory.semantic.is_known, before.semantic.is_known[[2, 0]])
+        assert torch.allclose(memory.semantic.value, before.semantic.value[[2, 0]], atol=1e-3)
+        assert memory.step == 0 and memory.visitation is None and memory.output is None
+
+
+@pytest.mark.parametrize(
+    ("degrees", "speed", "turn"), [(0, 1.0, 0.0), (60, 0.5, 1.0), (90, 0.0, 1.0), (-90, 0.0, -1.0), (150, 0.0, 1.0)]
+)
+def test_an_ideal_second_stage_turns_to_its_goal_and_flies_as_far_as_it_faces_it(agent, flown, degrees, speed, turn):
+    """The goal is a dozen metres off, so many degrees to the left; shares of the highest speed and yaw rate."""
+    now, places = flown[4], agent.visitation.places
+    x, y, yaw = pose_in_map(now.observation.pose_world, now.before.origin).unbind(-1)
+    bearing = yaw + math.radians(degrees)
+    goal = torch.stack([x + 12 * bearing.cos(), y + 12 * bearing.sin()], -1)
+    cell = torch.cdist(goal, places).argmin(1)
+    log_parts = now.before.visitation.log_parts.clone()
+    log_parts[:, -1] = torch.nn.functional.one_hot(cell, len(places)).float().log().view(3, 64, 64)
+    memory = replace(now.before, visitation=replace(now.before.visitation, log_parts=log_parts))
+    action, _ = IdealAct(agent).act(now.observation, memory)
+    shares = action / torch.tensor(SIMULATOR.max_action)
+    assert torch.allclose(shares[:, 0], torch.tensor(speed), atol=0.1) and (shares[:, 2] == 0).all()
+    assert torch.allclose(shares[:, 1], torch.tensor(turn), atol=0.2)

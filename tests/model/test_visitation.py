@@ -11,7 +11,7 @@ from pvn.geometry import Camera, MapGrid, overhead_homography, project, to_map
 from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.model.accumulation import NEAREST
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.mapping import Frames, in_chunks, one_frame_each
+from pvn.model.mapping import Frames, ground, in_chunks, one_frame_each
 from pvn.model.resnet import CHANNELS
 from pvn.model.visitation import VisitationConfig, VisitationModel, bearings, bearings_of
 from pvn.rollout.flight import simulator_for
@@ -308,3 +308,18 @@ def test_a_prediction_may_know_the_bearings(batch):
         model.bearing.copy_(bearings(model.places))
         turned = model(replace(batch.frames, heading=torch.full((len(tokens),), 0.6)), tokens).log_parts
         assert not torch.allclose(before, turned, atol=1e-3), "as the drones face"
+
+
+def test_the_grounding_by_hand():
+    """Filters of features between 0 and 1, of length 1 together; negative responses are kept as a hundredth."""
+    value, kernel = torch.randn((2, 5, 32), generator=seeded()), torch.randn((2, 3 * 32), generator=seeded(1))
+    filters = (1 / (1 + (-kernel).exp())).view(2, 3, 32)
+    filters = filters / filters.square().sum((1, 2), keepdim=True).sqrt()
+    response = torch.einsum("qsc,qnc->qsn", value, filters)
+    assert (response < 0).any() and (response > 0).any()
+    assert torch.allclose(ground(value, kernel), torch.where(response < 0, 0.01 * response, response), atol=1e-6)
+
+
+def test_before_training_a_class_is_mentioned_as_rarely_as_in_the_corpus(model):
+    """An instruction mentions 2.8 of the 63 classes."""
+    assert torch.allclose(model.heads.mentioned.bias.sigmoid(), torch.tensor(2.8 / 63), atol=2e-3)
