@@ -201,11 +201,13 @@ class PVN:
         turned = memory.steps_turned
         if visitation.log_faced is None:
             return action, turned
-        heading = end_headings(visitation, self.visitation.places, self.grid.cell)
-        left = wrap_angle(heading - pose_map[:, 2])
         has_arrived = (turned > 0) | (action[:, STOP] > 0.5)
         if memory.step == 0:  # stage 2 takes many steps to see that it has flown all of a way that leads nowhere
             has_arrived = has_arrived | stays_at_start(visitation, self.visitation.places)
+        if not bool(has_arrived.any()):  # nearly always; the rest takes a millisecond
+            return action, turned
+        heading = end_headings(visitation, self.visitation.places, self.grid.cell)
+        left = wrap_angle(heading - pose_map[:, 2])
         is_off = left.abs() > torch.where(turned > 0, TURNED_WITHIN, TURNS_FROM)
         is_turning = has_arrived & is_off & (turned < 4 * self.quarter_turn)
         none = torch.zeros_like(left)

@@ -111,25 +111,34 @@ def print_results(
 
 def _print_circles(console: Console, summaries: Sequence[Summary]) -> None:
     """How far round a landmark flights went that were told to circle it."""
-    if not any(summary.circles for summary in summaries):
-        return
+    rows = [
+        (summary.system, amount, circled.flights, circled.median_swept, circled.flown, circled.flown_and_reached)
+        for summary in summaries
+        for amount, circled in summary.circles.items()
+    ]
     headings = ("system", "circle", "flights", "median swept", "flown %", "flown and reached %")
-    table = titled_table("flights told to circle a landmark (docs/metrics.md)", *headings)
-    for summary in summaries:
-        for amount, circled in summary.circles.items():
-            figures = (f"{circled.median_swept:.0f}°", f"{circled.flown:.0f}", f"{circled.flown_and_reached:.0f}")
-            table.add_row(summary.system, amount, str(circled.flights), *figures)
-    console.print(table)
+    _print_angles(console, "flights told to circle a landmark (docs/metrics.md)", headings, rows)
 
 
 def _print_facing(console: Console, summaries: Sequence[Summary]) -> None:
     """Which way flights face at their ends, where some of them were told to turn there."""
-    if not any(TURNED in summary.facing for summary in summaries):
-        return
+    rows = [
+        (summary.system, end, faced.flights, faced.median_off, faced.faced, faced.faced_and_reached)
+        for summary in summaries
+        if TURNED in summary.facing
+        for end, faced in summary.facing.items()
+    ]
     headings = ("system", "end", "flights", "median off", "faced %", "faced and reached %")
-    table = titled_table("which way flights face at their ends (docs/metrics.md)", *headings)
-    for summary in summaries:
-        for end, faced in summary.facing.items():
-            figures = (f"{faced.median_off:.0f}°", f"{faced.faced:.0f}", f"{faced.faced_and_reached:.0f}")
-            table.add_row(summary.system, end, str(faced.flights), *figures)
+    _print_angles(console, "which way flights face at their ends (docs/metrics.md)", headings, rows)
+
+
+def _print_angles(
+    console: Console, title: str, headings: Sequence[str], rows: Sequence[tuple[str, str, int, float, float, float]]
+) -> None:
+    """A table of groups of flights, with a median angle (degrees) and two shares (percent); nothing without rows."""
+    if not rows:
+        return
+    table = titled_table(title, *headings)
+    for system, group, flights, degrees, *shares in rows:
+        table.add_row(system, group, str(flights), f"{degrees:.0f}°", *(f"{share:.0f}" for share in shares))
     console.print(table)
