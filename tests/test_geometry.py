@@ -159,9 +159,10 @@ def test_many_paths_are_resampled_as_each_alone(monkeypatch):
         np.array([(3.0, 4.0)] * 2),
         np.array([(0.0, 0.0), (0.75, 0.0), (1.5, 0.0)]),
     ]
+    paths.append(np.stack([np.linspace(0.0, 1.0, 50), np.zeros(50)], -1))  # short, and with more points than any other
     monkeypatch.setattr("pvn.geometry.PATHS_AT_ONCE", 16)
     table, counts = even_paths(paths, 0.75)
-    assert table.dtype == torch.float32 and counts[-1] == 3
+    assert table.dtype == torch.float32 and counts[-2:].tolist() == [3, 3]
     for row, count, path in zip(table.numpy(), counts.tolist(), paths, strict=True):
         length = distances_along(path)[-1]
         assert count == max(math.ceil(length / 0.75), 1) + 1

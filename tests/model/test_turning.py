@@ -96,6 +96,16 @@ def test_a_drone_turns_for_no_more_steps_than_a_full_turn_takes(facing, tasks):
     assert ending(facing, tasks[0], 90, turned=12) == ([0.0, 0.0, 1.0], 12)
 
 
+def test_a_drone_that_has_arrived_turns_while_others_fly_on(facing, tasks):
+    one = predicted((12.0, 0.0), (12.0, 8.0))
+    both = replace(one, log_parts=one.log_parts.repeat(2, 1, 1, 1), log_faced=one.log_faced.repeat(2, 1, 1))
+    memory = replace(facing.begin(tasks[:2], torch.device("cpu")), step=5)
+    action = torch.tensor([[0.0, 0.0, 1.0], [2.0, 0.1, 0.0]])
+    ended, count = facing._turn_at_goal(action, both, torch.zeros(2, 3), memory)
+    assert count.tolist() == [1, 0] and torch.equal(ended[1], action[1])
+    assert ended[0].tolist() == pytest.approx([0.0, SIMULATOR.max_yaw_rate, 0.0])
+
+
 def test_only_at_the_start_does_a_way_that_leads_nowhere_end_a_flight(facing, tasks):
     """Later a drone may be back where it began, with more to fly."""
     here = {"goal": (0.0, 0.0), "parts": ((0.0, 0.0), (0.0, 0.0)), "stops": False}
