@@ -70,8 +70,7 @@ class Train(RecipeOptions):
         from pvn.cli.progress import training_bars, working
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
-        from pvn.learning.optimisation import stage_progress
-        from pvn.learning.presets import make_own_corpus, train_system
+        from pvn.learning.presets import train_system
 
         parallel.join_others(self.device)
         recipe = recipe or self.recipe()
@@ -89,7 +88,6 @@ class Train(RecipeOptions):
             write_tensors(self.out / name, read_tensors(self.stage1_from / name))
         try:
             with training_bars(self.out / "logs", is_shown=parallel.rank() == 0) as watch:
-                corpus = corpus or make_own_corpus(recipe, self.out, stage_progress(watch, "corpus"))
                 train_system(
                     corpus, SYSTEMS[self.agent], recipe, self.out, stage=self._stage, device=self.device,
                     is_resumed=self.resume, watch=watch,

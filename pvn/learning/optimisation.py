@@ -297,6 +297,7 @@ def optimise(
     )
     done = load_training(path, model, optimizer) if is_resumed and path.exists() else 0
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
+    padded = replace(limits, predictions=max(limits.predictions, model.maps_at_once or 0)) if is_recorded else None
     epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
     batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
     num_steps, measured = len(batches), dict[str, float]()
@@ -304,7 +305,7 @@ def optimise(
     model.train()
     with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
-            selection = select_batch(step, batches[step], limits if is_recorded else None)
+            selection = select_batch(step, batches[step], padded)
             set_rate(optimizer, config.rate_share(step, num_steps))
             torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
             if is_recorded and step == done + STEPS_BEFORE_RECORDING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -23,7 +24,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
+from pvn.learning.training import Recipe, Stage, TrainingTextConfig, compiled_beside, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import System, find_system
 
@@ -150,7 +151,7 @@ def recipe_for(system: System, preset: Preset) -> Recipe | ImitationRecipe:
 
 
 def train_system(
-    corpus: Corpus,
+    corpus: Corpus | None,
     system: System,
     recipe: Recipe | ImitationRecipe,
     folder: Path,
@@ -160,21 +161,29 @@ def train_system(
     is_resumed: bool = False,
     watch: OnStageProgress = ignore_stage_progress,
 ) -> LearnedAgent:
-    """Train a system of the table; checkpoints and the agent go to `folder`."""
+    """Train a system of the table; checkpoints and the agent go to `folder`.
+
+    corpus: None to have it made as the recipe says, in the folder corpus of `folder`.
+    """
     if isinstance(recipe, Recipe):
-        return train_pvn(corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch)
+        with compiled_beside(recipe, device) if stage != "2" else nullcontext() as compiled:
+            corpus = corpus or make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
+            return train_pvn(
+                corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch,
+                compiled=compiled,
+            )  # fmt: skip
+    if corpus is None:
+        raise ValueError(f"corpus: got none for preset {recipe.name}, expected one; make it with `pvn corpus make`")
     assert system.agent_class is not None
     agent_class = cast(type[ImitatingAgent], system.agent_class())
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
 
 
-def make_own_corpus(recipe: Recipe | ImitationRecipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
+def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
     """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
     from pvn.corpus.meadow.generator import processes_for
     from pvn.learning.training_corpus import corpus_for
 
-    if not isinstance(recipe, Recipe):
-        raise ValueError(f"corpus: got none for preset {recipe.name}, expected one; make it with `pvn corpus make`")
     num_processes = processes_for(recipe.text.size + recipe.text.narrated)
     return corpus_for(recipe.text, folder, num_processes, lambda done, total: watch(done - 1, total, {}))
 
@@ -201,8 +210,6 @@ def train(
     system, folder = find_system(agent), Path(out)
     recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    if corpus is None:
-        corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
-    elif not isinstance(corpus, Corpus):
+    if corpus is not None and not isinstance(corpus, Corpus):
         corpus = read_corpus(corpus, ("train", "dev"))
     return train_system(corpus, system, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,11 @@ from pvn.simulator.interface import SimulatorConfig
 CHECKPOINT = "stage1_training.safetensors"
 LARGEST_HEIGHT_SPREAD = SimulatorConfig().altitude - 1.0
 """Metres; no picture is taken from much less than a metre above the ground."""
+
+
+SPARE_PREDICTIONS = 1.3
+"""Predictions for which stage 1 is compiled, as a multiple of those that long flights have: every flight begins with
+one, so short flights have more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +81,21 @@ class Stage1Config(OptimisationConfig):
                 f"height_spread: got {self.height_spread}, expected 0 to {LARGEST_HEIGHT_SPREAD:g} metres; drones fly "
                 f"at {SimulatorConfig().altitude:g}"
             )
+
+
+def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tuple[int, int]:
+    """Pictures and predictions in a step for which stage 1 is compiled.
+
+    The corpus does not matter unless its flights are very short, so that code can be compiled before there is one.
+    """
+    limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
+    frames, predictions = limits.frames, limits.predictions
+    if config.flights_per_batch is None:
+        in_long_flights = frames * config.frame_every / config.predict_every
+        predictions = max(predictions, math.ceil(SPARE_PREDICTIONS * in_long_flights))
+    # A process's part of a batch varies a little in size.
+    share = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
+    return math.ceil(frames * share), math.ceil(predictions * share)
 
 
 def means(losses: LossSums) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -24,13 +23,12 @@ from pvn.learning.demonstrations import Demonstrations, demonstrate
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
-    batch_limits,
     ignore_progress,
     ignore_stage_progress,
     peak_memory,
     stage_progress,
 )
-from pvn.learning.stage1 import CHECKPOINT, Stage1Config, learn_words, measure_stage1, train_stage1
+from pvn.learning.stage1 import CHECKPOINT, Stage1Config, compiled_sizes, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
@@ -138,6 +136,19 @@ def _has_full_circle(segment: Segment) -> bool:
     )
 
 
+def untrained(recipe: Recipe, vocabulary: Vocabulary) -> tuple[VisitationModel, ExecutionModel]:
+    """Both stages as training begins."""
+    torch.manual_seed(recipe.stage1.seed)
+    model = VisitationModel(
+        VisitationConfig(
+            num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera,
+            uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px, **asdict(recipe.sizes),
+        )
+    )  # fmt: skip
+    torch.nn.init.constant_(model.heads.mentioned.bias, recipe.stage1.mentioned_log_odds)
+    return model, ExecutionModel(replace(recipe.execution, grid=recipe.grid, num_parts=recipe.sizes.num_parts))
+
+
 def _train_stage1(
     model: VisitationModel,
     corpus: Corpus,
@@ -147,8 +158,12 @@ def _train_stage1(
     device: torch.device,
     is_resumed: bool,
     watch: OnStageProgress,
+    compiled: Future[None] | None = None,
 ) -> dict[str, Any]:
-    """Train stage 1; how long each part took, and how well it predicts on the dev split."""
+    """Train stage 1; how long each part took, and how well it predicts on the dev split.
+
+    compiled: as in `train_pvn`.
+    """
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
 
@@ -165,14 +180,13 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        limits = batch_limits(train_set, config.frames_per_batch, config.flights_per_batch)
-        # A process's part of a batch varies a little in size.
-        slack = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
-        model.compile_for(math.ceil(limits.frames * slack), math.ceil(limits.predictions * slack))
+        model.compile_for(*compiled_sizes(train_set, config))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
+    if compiled is not None:
+        compiled.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     began = time.perf_counter()
     train_stage1(
         model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
@@ -205,6 +219,38 @@ def _train_stage2(
     return time.perf_counter() - began
 
 
+def _compile_stage1(recipe: Recipe, device: str) -> None:
+    """Take some steps of stage 1, and forget what was learned: torch keeps the compiled code for other processes."""
+    from tempfile import TemporaryDirectory
+
+    from pvn.corpus.natural.bundled import natural_corpus
+
+    segments = natural_corpus(only=("dev",))["dev"]
+    some = Corpus("some", {"train": segments[24:], "dev": segments[:24]})
+    vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in segments), min_count=recipe.min_count)
+    briefly = replace(recipe, stage1=replace(recipe.stage1, num_epochs=1, word_steps=0))
+    model, _ = untrained(briefly, vocabulary)
+    with TemporaryDirectory() as folder:
+        _train_stage1(
+            model, some, vocabulary, briefly, Path(folder), torch.device(device), False, ignore_stage_progress
+        )  # fmt: skip
+
+
+@contextmanager
+def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Future[None] | None]:
+    """Stage 1 compiled for a GPU by a process of its own, while this one makes what it is to be trained on.
+
+    The result is there once everything is compiled; None where nothing is. Leaving the context waits for it.
+    """
+    from pvn.processes import process_pool
+
+    if torch.device(device).type != "cuda" or parallel.num_processes() > 1:
+        yield None
+        return
+    with process_pool(1) as pool:
+        yield pool.submit(_compile_stage1, recipe, str(device))
+
+
 @contextmanager
 def stage2_beside(
     execution: ExecutionModel, segments: Sequence[Segment], config: Stage2Config, folder: Path, is_resumed: bool
@@ -229,8 +275,12 @@ def train_pvn(
     device: str | torch.device = "cpu",
     is_resumed: bool = False,
     watch: OnStageProgress = ignore_stage_progress,
+    compiled: Future[None] | None = None,
 ) -> PVN:
-    """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist."""
+    """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist.
+
+    compiled: what `compiled_beside` gives, to be waited for before stage 1 is compiled here.
+    """
     from pvn.learning.agent import save_agent
     from pvn.simulator.simulator import checked_device
     from pvn.systems import AGENT_FILE
@@ -239,15 +289,7 @@ def train_pvn(
     vocabulary = Vocabulary.from_texts(
         (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
     )
-    torch.manual_seed(recipe.stage1.seed)
-    model = VisitationModel(
-        VisitationConfig(
-            num_words=len(vocabulary), grid=recipe.grid, camera=recipe.camera,
-            uses_instruction=recipe.uses_instruction, overhead_px=recipe.overhead_px, **asdict(recipe.sizes),
-        )
-    )  # fmt: skip
-    torch.nn.init.constant_(model.heads.mentioned.bias, recipe.stage1.mentioned_log_odds)
-    execution = ExecutionModel(replace(recipe.execution, grid=recipe.grid, num_parts=recipe.sizes.num_parts))
+    model, execution = untrained(recipe, vocabulary)
     metrics: dict[str, Any] = {}
     first, second = folder / STAGE1, folder / STAGE2
     lessons = (execution, corpus["train"], recipe.stage2, folder, is_resumed)
@@ -255,7 +297,7 @@ def train_pvn(
     is_beside = stage == "all" and device.type == "cuda" and parallel.num_processes() == 1
     with stage2_beside(*lessons) if is_beside else nullcontext() as beside:
         if stage in ("1", "all"):
-            metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch)
+            metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
             if parallel.rank() == 0:
                 write_tensors(first, model.state_dict())
         if beside is not None:

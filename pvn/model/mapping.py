@@ -268,6 +268,8 @@ class InstructedModel(nn.Module):
     """None for a model without maps."""
     frames_at_once: int | None = None
     """Batch size of the compiled image encoder; None while it is not compiled."""
+    maps_at_once: int | None = None
+    """Batch size of what is compiled and takes maps; None while there is no such thing."""
 
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
         """Compile the costly parts for batches of these sizes; larger and smaller ones are split and padded."""

@@ -196,7 +196,7 @@ class PVN:
         """Actions (B, 3) that turn on the spot before they stop, and for how many steps (B,) drones have turned so far.
 
         A drone that has arrived turns until it faces where it should, or for as many steps as a full turn takes. What
-        it sees while it turns may change the prediction, and with it where it should face.
+        it sees while it turns may change the prediction, and with it where it should face; it stops by a new one.
         """
         turned = memory.steps_turned
         if visitation.log_faced is None:
@@ -209,7 +209,8 @@ class PVN:
         heading = end_headings(visitation, self.visitation.places, self.grid.cell)
         left = wrap_angle(heading - pose_map[:, 2])
         is_off = left.abs() > torch.where(turned > 0, TURNED_WITHIN, TURNS_FROM)
-        is_turning = has_arrived & is_off & (turned < 4 * self.quarter_turn)
+        is_outdated = (turned > 0) & (memory.step % self.plan_every != 0)
+        is_turning = has_arrived & (is_off | is_outdated) & (turned < 4 * self.quarter_turn)
         none = torch.zeros_like(left)
         turn = torch.stack([none, self.simulator.yaw_rate_by(left), none], -1)
         stop = torch.stack([none, none, none + 1], -1)

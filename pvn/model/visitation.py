@@ -181,7 +181,6 @@ class VisitationModel(MappingModel):
         num_in = config.grounded_channels + CHANNELS + config.knows_unseen + config.knows_bearing * len(self.bearing)
         self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1 + config.predicts_facing)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
-        self.maps_at_once: int | None = None
 
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
         """Compile image encoder and LingUNet for batches of these sizes; others are split and padded."""

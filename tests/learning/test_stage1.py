@@ -10,8 +10,10 @@ import torch
 
 from pvn.learning import optimisation
 from pvn.learning.demonstrations import demonstrate, select, take_batch
+from pvn.learning.optimisation import batch_limits
 from pvn.learning.stage1 import (
     Stage1Config,
+    compiled_sizes,
     learn_words,
     means,
     measure_stage1,
@@ -203,3 +205,17 @@ def test_a_recorded_step_descends_on_its_own_batch_as_a_launched_one_does(
     assert max(launched) > 1.2 * min(launched), "the batches differ"
     learned = losses(2, 3e-3)
     assert sum(learned[-3:]) < 0.7 * sum(learned[:3])
+
+
+def test_code_is_compiled_for_a_recipe_and_not_for_a_corpus(segments, vocabulary, alignment, shown):
+    """So that another process can compile it while the corpus is made."""
+    config = Stage1Config(frames_per_batch=96)
+    sizes = set()
+    for part in (segments[::2], segments[1::2]):
+        demonstrations = demonstrate(
+            [segment.demonstration for segment in part], vocabulary, alignment, frame_every=config.frame_every,
+            config=shown.simulator.config,
+        )  # fmt: skip
+        sizes.add(compiled_sizes(demonstrations, config))
+        limits = batch_limits(demonstrations, config.frames_per_batch)
+        assert sizes == {(96, 42)} and limits.frames == 96 and 32 < limits.predictions <= 42

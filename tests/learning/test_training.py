@@ -250,3 +250,35 @@ def test_the_pictures_of_stage_1_are_from_the_flights_of_its_own_oracle(meadow, 
         with pytest.raises(Seen) as seen:
             train_system(meadow, SYSTEMS[name], recipe_for(SYSTEMS[name], "smoke"), tmp_path, stage="1")
         assert seen.value.args == (max_left,)
+
+
+COMPILE = """
+import sys
+from pathlib import Path
+
+from pvn.corpus.meadow.banks import bundled_banks
+from pvn.corpus.meadow.generator import make_meadow
+from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.systems import SYSTEMS
+from torch._dynamo.utils import counters
+
+if __name__ == "__main__":
+    changes = {"stage1.num_epochs": 1, "stage1.word_steps": 0, "stage1.frames_per_batch": 128}
+    recipe = with_changes(recipe_for(SYSTEMS["pvn-plus"], "smoke"), changes)
+    corpus = make_meadow(bundled_banks(), size=80, seed=0)
+    train_system(corpus, SYSTEMS["pvn-plus"], recipe, Path(sys.argv[1]), stage="1", device="cuda")
+    found = counters["inductor"]
+    print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"])
+"""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_what_was_compiled_beside_is_not_compiled_again(tmp_path):
+    """Encoder and LingUNet, forward and backward, from another process on another corpus."""
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+    (tmp_path / "compile.py").write_text(COMPILE, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "compile.py"), str(tmp_path / "run")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    hits, misses = map(int, ended.stdout.split()[-2:])
+    assert (hits, misses) == (4, 0)

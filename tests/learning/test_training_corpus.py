@@ -8,9 +8,10 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.turning import FIRST_ENVIRONMENT
-from pvn.learning.presets import make_own_corpus, paper_imitation
+from pvn.learning.presets import paper_imitation, train_system
 from pvn.learning.training import TrainingTextConfig
 from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
+from pvn.systems import SYSTEMS
 
 TEXT = TrainingTextConfig(size=40, narrated=6, turns=7, has_natural=True)
 
@@ -50,4 +51,4 @@ def test_voices_are_held_out_for_the_test_split():
 
 def test_the_baselines_are_given_theirs(tmp_path):
     with pytest.raises(ValueError, match="corpus: got none for preset paper, expected one"):
-        make_own_corpus(paper_imitation(), tmp_path)
+        train_system(None, SYSTEMS["gsmn"], paper_imitation(), tmp_path)

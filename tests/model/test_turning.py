@@ -85,10 +85,17 @@ def test_a_drone_turns_if_it_is_far_off_and_then_until_it_is_close(facing, tasks
     assert ending(facing, tasks[0], 20) == (stop, 0), "not for so little"
     (speed, rate, stops), count = ending(facing, tasks[0], 20, turned=2)
     assert (speed, stops, count) == (0.0, 0.0, 3) and rate == pytest.approx(math.radians(20) / 0.5, abs=0.1)
-    assert ending(facing, tasks[0], 2, turned=2) == (stop, 2)
+    assert ending(facing, tasks[0], 2, step=6, turned=2) == (stop, 2)
     (speed, rate, stops), count = ending(facing, tasks[0], -90)
     assert (speed, stops, count) == (0.0, 0.0, 1) and rate == pytest.approx(-SIMULATOR.max_yaw_rate)
     assert ending(facing, tasks[0], 90, stops=False) == ([2.0, pytest.approx(0.1), 0.0], 0), "it has not arrived"
+
+
+def test_a_drone_that_turns_stops_only_by_a_new_prediction(facing, tasks):
+    """The last one may be of before it saw what it should face."""
+    assert facing.plan_every == 6
+    stops = [ending(facing, tasks[0], 2, step=step, turned=2)[0][STOP] for step in range(4, 14)]
+    assert [step for step, stop in zip(range(4, 14), stops, strict=True) if stop] == [6, 12]
 
 
 def test_a_drone_turns_for_no_more_steps_than_a_full_turn_takes(facing, tasks):
