@@ -96,6 +96,42 @@ def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
         assert f"| {name} | {trained.overall.sr} | {ideal_act.overall.sr} | {points} |" in text
 
 
+def test_the_results_page_tells_what_pictures_from_varied_heights_give():
+    results = RUNS.parent / "docs" / "results"
+
+    def read(stem: str) -> Summary:
+        return Summary.from_json(json.loads((results / f"{stem}.json").read_text(encoding="utf-8")))
+
+    def points(first: Summary, second: Summary) -> str:
+        gain = difference_of({0: first}, {0: second}).interval
+        return f"{gain.value:.1f} ({gain.low:.1f} to {gain.high:.1f})"
+
+    text = " ".join((results.parent / "results.md").read_text(encoding="utf-8").split())
+    varied, half = read("variants/varied-heights_dev"), read("variants/varied-heights_altitude2.5_dev")
+    for name, full, low in (
+        ("as in the table above", read("pvn_dev"), read("pvn-half-height_dev")),
+        ("pictures from varied heights", varied, half),
+    ):
+        assert f"| {name} | {full.overall.sr} | {low.overall.sr} | {points(low, full)} |" in text
+    aux, goal = (
+        points(half, read(f"{name}_dev")).replace(" (", " points (", 1) for name in ("pvn-no-aux", "pvn-no-goal")
+    )
+    assert f"it is {aux} ahead of no aux and {goal.replace(' points', '')} ahead of no goal" in text
+    gains = [points(varied, read(f"{seed}pvn_dev")) for seed in ("", "seed1/", "seed2/")]
+    first = gains[0].replace(" (", " points (", 1)
+    assert f"it is {first} ahead of PVN with seed 0, {gains[1]} with seed 1 and {gains[2]} with seed 2" in text
+
+
+def test_the_results_page_tells_how_the_training_of_gsmn_came_out_when_it_was_repeated():
+    results = RUNS.parent / "docs" / "results"
+    text = (results.parent / "results.md").read_text(encoding="utf-8")
+    rates = []
+    for stem in ("variants/gsmn-again_dev", "gsmn_dev"):
+        rate = Summary.from_json(json.loads((results / f"{stem}.json").read_text(encoding="utf-8"))).overall.sr
+        rates.append(f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})")
+    assert f"whose agent reaches {rates[0]} of dev, the one in the tables {rates[1]}" in text
+
+
 def test_the_results_page_tells_how_voices_that_were_never_read_are_followed():
     folder = RUNS.parent / "docs" / "results" / "plus" / "six-epochs"
     plus = runpy.run_path(str(RUNS / "plus.py"))
@@ -115,8 +151,31 @@ def test_the_results_page_tells_how_voices_that_were_never_read_are_followed():
     assert f"{dev.seen.sr.value:.1f}% of those in phrases that training may use, {dev.unseen.sr.value:.1f}%" in text
 
 
+def test_the_results_page_has_what_was_trained_in_eight_minutes():
+    folder = RUNS.parent / "docs" / "results" / "plus" / "eight-minutes"
+
+    def read(what: str) -> Summary:
+        return Summary.from_json(json.loads((folder / f"own-pvn-plus_{what}.json").read_text(encoding="utf-8")))
+
+    text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    for what, name in (
+        ("dev_natural", "natural dev"),
+        ("dev_phrases", "dev in phrases"),
+        ("test_phrases", "test in phrases"),
+    ):
+        summary = read(what)
+        whole, circles = summary.overall, summary.circles["full"].flown_and_reached
+        rates = " | ".join("" if group is None else str(group.sr) for group in (whole, summary.seen, summary.unseen))
+        row = f"| {rates} | {whole.ndtw.value:.3f} | {whole.sdtw.value:.3f} | {circles:.0f} |"
+        assert f"| {whole.flights:,}, {name} {row}" in text
+    dev, to_end = read("dev_phrases"), read("dev_phrases").paragraphs.brought_to_end
+    assert f"{to_end.value:.1f}% ({to_end.low:.1f} to {to_end.high:.1f}) of the 887 paragraphs" in text
+    assert f"reaches {read('returns').overall.sr.value:.1f}% of 300 flights" in text
+    assert f"faces the right way after {dev.facing['turned'].faced:.1f}% of the turns in dev" in text
+
+
 @pytest.mark.parametrize("name", ["pvn-plus", "without-bearing"])
-def test_the_results_page_has_what_was_trained_in_eight_minutes(name):
+def test_the_results_page_tells_what_the_bearing_gives(name):
     folder = RUNS.parent / "docs" / "results" / "plus" / "five-epochs"
     plus = runpy.run_path(str(RUNS / "plus.py"))
     text = (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from torch import Tensor
 from pvn.corpus.vocabulary import PADDING
 from pvn.geometry import overhead_homography
 from pvn.model.instruction import EncodedInstructions
-from pvn.model.lingunet import LingUNet
+from pvn.model.lingunet import LEVELS, LingUNet
 from pvn.model.mapping import (
     AuxiliaryHeads,
     Frames,
@@ -36,6 +36,8 @@ FACED_AHEAD = 8.0
 """How far ahead of the goal the place is that the drone faces there, metres: so far that a cell is about 11 degrees."""
 AT_START = 2.5
 """A way all of whose parts are mostly within this distance of the start leads nowhere, metres."""
+SMALLEST_COMPILED = 2**LEVELS
+"""Cells across a map up to which LingUNet's smallest maps have one cell."""
 OVERHEAD_MARGIN = 1.0
 """Margin around the field in a view from above, metres, so that the fences are in view."""
 
@@ -185,8 +187,10 @@ class VisitationModel(MappingModel):
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
         """Compile image encoder and LingUNet for batches of these sizes; others are split and padded."""
         super().compile_for(frames_at_once, maps_at_once)
-        self.maps_at_once = maps_at_once
-        self.lingunet.compile(dynamic=False)
+        # Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
+        if self.config.grid.size > SMALLEST_COMPILED:
+            self.maps_at_once = maps_at_once
+            self.lingunet.compile(dynamic=False)
 
     def picture_size(self) -> tuple[int, int]:
         """Height and width of the pictures it takes."""

@@ -258,12 +258,14 @@ from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
+from pvn.geometry import Camera, MapGrid
 from pvn.learning.presets import recipe_for, train_system, with_changes
 from pvn.systems import SYSTEMS
 from torch._dynamo.utils import counters
 
 if __name__ == "__main__":
-    changes = {"stage1.num_epochs": 1, "stage1.word_steps": 0, "stage1.frames_per_batch": 128}
+    changes = {"stage1.num_epochs": 1, "stage1.word_steps": 0, "stage1.frames_per_batch": 128, "stage1.frame_every": 2}
+    changes |= {"grid": MapGrid(), "camera": Camera()}
     recipe = with_changes(recipe_for(SYSTEMS["pvn-plus"], "smoke"), changes)
     corpus = make_meadow(bundled_banks(), size=80, seed=0)
     train_system(corpus, SYSTEMS["pvn-plus"], recipe, Path(sys.argv[1]), stage="1", device="cuda")
@@ -282,3 +284,13 @@ def test_what_was_compiled_beside_is_not_compiled_again(tmp_path):
     assert ended.returncode == 0, ended.stderr
     hits, misses = map(int, ended.stdout.split()[-2:])
     assert (hits, misses) == (4, 0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("name", ["pvn", "pvn-plus"])
+def test_small_maps_are_trained_on_a_gpu(name, meadow, tmp_path):
+    """LingUNet's smallest maps have one cell there, and compiled code would stop."""
+    recipe = with_changes(recipe_for(SYSTEMS[name], "smoke"), SMALL | {"stage1.word_steps": 2})
+    small = replace(meadow, splits={"train": meadow["train"][:40], "dev": meadow["dev"][:3]})
+    train_system(small, SYSTEMS[name], recipe, tmp_path, stage="1", device="cuda")
+    assert all(bool(value.isfinite().all()) for value in read_tensors(tmp_path / "stage1.safetensors").values())
