@@ -10,8 +10,8 @@ from pvn.systems import SYSTEMS
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pvn"
 ROOMS = """
-    paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz report
-    app cli
+    checks paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz
+    report app cli
 """.split()
 TRAINING = "pvn.learning.training"
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.corpus.segments import Segment
 from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.optimisation import OnProgress, OptimizerName, diverged, ignore_progress, is_finite
@@ -53,6 +54,11 @@ class DaggerConfig:
     """Iterations between checkpoints."""
     seed: int = 0
     """Seed of all random choices."""
+
+    def __post_init__(self) -> None:
+        check_limits(self, "num_environments memory horizon save_every", 1)
+        check_limits(self, "num_iterations learning_rate weight_decay stop_weight", 0)
+        check_limits(self, "beta", 0, 1)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.corpus.alignment import align
 from pvn.corpus.segments import Corpus, Segment, Split
 from pvn.corpus.vocabulary import Vocabulary
@@ -84,6 +85,10 @@ class ImitationConfig(OptimisationConfig):
     """Weight of the stop's loss relative to those of speed and yaw rate (authors' code)."""
     auxiliary_weight: float = 0.1
     """Weight of each auxiliary loss (authors' code)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limits(self, "word_steps stop_weight auxiliary_weight", 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.geometry import MapGrid
 from pvn.learning.demonstrations import Batch
 from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
@@ -32,6 +33,10 @@ class LossConfig:
     averages_mentioned: bool = False
     """Whether that loss is the mean over the 63 classes (paper, appendix A, and authors' code). Their sum, which is
     our own, weighs 63 times as much: the mean is too weak beside the divergences (docs/log.md)."""
+
+    def __post_init__(self) -> None:
+        check_limits(self, "sigma_cells", 0.01)
+        check_limits(self, "landmark_weight grounded_weight mentioned_weight faced_weight", 0)
 
 
 @dataclass(frozen=True)

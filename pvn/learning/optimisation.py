@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from pvn.checks import check_limits
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_optimizer, load_weights, optimizer_tensors, read_tensors, write_tensors
 from pvn.learning.demonstrations import Demonstrations, Selection, Sizes
@@ -80,8 +81,9 @@ class OptimisationConfig:
     """Seed of initial weights and random choices."""
 
     def __post_init__(self) -> None:
-        if self.flights_per_batch is not None and self.flights_per_batch < 1:
-            raise ValueError(f"flights_per_batch: got {self.flights_per_batch}, expected at least 1 segment")
+        counts = "num_epochs frames_per_batch flights_per_batch save_every measure_every measured_flights"
+        check_limits(self, counts, 1)
+        check_limits(self, "learning_rate instruction_rate weight_decay max_gradient_norm", 0)
 
     def rate_share(self, step: int, num_steps: int) -> float:
         """The learning rate at a step as a share of the highest."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.learning import parallel
 from pvn.learning.demonstrations import NO_FLIGHTS, Demonstrations, Selection, Sizes, select, take_batch
 from pvn.learning.losses import LossConfig, LossSums, objective, stage1_losses
@@ -71,6 +72,9 @@ class Stage1Config(OptimisationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_limits(self, "frame_every predict_every", 1)
+        check_limits(self, "word_steps word_learning_rate turn_rad", 0)
+        check_limits(self, "stray_share", 0, 1)
         if self.flights_per_batch == 1 and self.stray_share > 0:
             raise ValueError(
                 f"stray_share: got {self.stray_share} with one flight in a batch, which has no other whose movements "

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pvn.checks import check_limits
 from pvn.corpus.segments import Segment
 from pvn.geometry import even_paths, pose_in_map, to_map
 from pvn.learning.dagger import DaggerConfig, Lesson, action_losses, collect, run_dagger
@@ -41,6 +42,11 @@ class Stage2Config(DaggerConfig):
     """Width of the targets' Gaussians, in cells; stage 1's."""
     oracle: OracleConfig = OracleConfig()
     """The oracle that is imitated."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limits(self, "pretrain_flights pretrain_epochs batch_size", 1)
+        check_limits(self, "sigma_cells", 0.01)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from pvn.checks import check_limits
 from pvn.corpus.alignment import align
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import Vocabulary
@@ -31,10 +32,12 @@ from pvn.learning.optimisation import (
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, compiled_sizes, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel, VisitationSizes
 from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
+
+if TYPE_CHECKING:
+    from pvn.model.pvn import PVN
 
 Stage = Literal["1", "2", "all"]
 
@@ -63,6 +66,10 @@ class TrainingTextConfig:
     """Times that a segment with a full circle is flown in an epoch, unless it is flown more often anyway: they are few,
     and the hardest to fly."""
 
+    def __post_init__(self) -> None:
+        check_limits(self, "size natural_repeats circle_repeats", 1)
+        check_limits(self, "narrated turns", 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -87,6 +94,7 @@ class Recipe:
     """A word outside the dictionary is a term if it occurs at least this often (authors' code)."""
 
     def __post_init__(self) -> None:
+        check_limits(self, "plan_every min_count overhead_px", 1)
         if self.overhead_px is not None and not self.stage1.looks.is_off:
             raise ValueError(
                 "looks: got random looks for views from above, expected them for the camera's pictures alone; leave "
@@ -282,6 +290,7 @@ def train_pvn(
     compiled: what `compiled_beside` gives, to be waited for before stage 1 is compiled here.
     """
     from pvn.learning.agent import save_agent
+    from pvn.model.pvn import PVN
     from pvn.simulator.simulator import checked_device
     from pvn.systems import AGENT_FILE
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.geometry import MapGrid
 from pvn.model.mapping import to_drone_frame
 from pvn.simulator.interface import STOP, SimulatorConfig
@@ -41,6 +42,10 @@ class ExecutionConfig:
     num_parts: int = 1
     """Parts of the way that have distributions of their own; 1: one for the whole trajectory (paper)."""
     grid: MapGrid = MapGrid()
+
+    def __post_init__(self) -> None:
+        check_limits(self, "crop hidden num_parts", 1)
+        check_limits(self, "dropout stop_threshold min_speed look_threshold", 0, 1)
 
 
 ADVANCE = 0.15
@@ -88,14 +93,14 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
     With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal as
     far as the last part is reached, and the progress.
     """
+    if not config.uses_goal:
+        distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
     if config.num_parts > 1:
         following = torch.stack([distributions[:, :-1], distributions[:, 1:]], 1)  # (B, 2, P, S, S)
         around = torch.einsum("bp,bkpij->bkij", progress, following)
         # A full circle ends where it starts: a goal that was always in view would end it there.
         goal = progress[:, -1, None, None, None] * distributions[:, -1:]
         distributions = torch.cat([around, goal], 1)
-    if not config.uses_goal:
-        distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
     own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
     cropped = to_drone_frame(distributions, pose_map, own, config.grid).flatten(1)
     return cropped if config.num_parts == 1 else torch.cat([cropped, progress], 1)

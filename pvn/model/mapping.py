@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.checks import check_limits
 from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.model.accumulation import accumulate
 from pvn.model.instruction import EncodedInstructions, InstructionEncoder, SlotEncoder
@@ -41,6 +42,11 @@ class MappingSizes:
     """Further channels of the grounding map, in which each cell attends to the instruction's words; 0: none (paper)."""
     has_quick_encoder: bool = False
     """Whether the image encoder begins at half of the picture's size; if not, it is the paper's."""
+
+    def __post_init__(self) -> None:
+        check_limits(self, "word_size embedding_size num_slots lstm_size grounding_channels", 1)
+        check_limits(self, "attention_channels", 0)
+        check_limits(self, "word_dropout", 0, 1)
 
     @property
     def grounded_channels(self) -> int:

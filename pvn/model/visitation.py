@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pvn.checks import check_limits
 from pvn.corpus.vocabulary import PADDING
 from pvn.geometry import overhead_homography
 from pvn.model.instruction import EncodedInstructions
@@ -55,6 +56,10 @@ class VisitationSizes(MappingSizes):
     on your left" is another place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
     predicts_facing: bool = False
     """Whether the place that the drone should face at the goal is predicted too, so that it can turn there."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limits(self, "num_parts", 1)
 
 
 @dataclass(frozen=True, kw_only=True)

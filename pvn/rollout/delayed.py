@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pvn.rollout.policy import Policy
+from pvn.rollout.policy import KeepingPolicy, Policy
 from pvn.simulator.interface import Observation
 from pvn.world.task import Task
 
@@ -33,9 +33,20 @@ class Delayed:
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
         """Nothing is decided on yet."""
-        return DelayedMemory(
-            self.policy.begin(tasks, device), torch.zeros((len(tasks), self.num_steps, 3), device=device)
-        )
+        return self._undecided(self.policy.begin(tasks, device), len(tasks), device)
+
+    def keep(self, memory: DelayedMemory, flight: int) -> Any:
+        """What the policy keeps of one flight; None if it keeps nothing."""
+        return self.policy.keep(memory.policy, flight) if isinstance(self.policy, KeepingPolicy) else None
+
+    def begin_with(self, kept: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
+        """The policy's memory with what it kept; nothing is decided on yet."""
+        if not isinstance(self.policy, KeepingPolicy):
+            return self.begin(tasks, device)
+        return self._undecided(self.policy.begin_with(kept, tasks, device), len(tasks), device)
+
+    def _undecided(self, memory: Any, num_flights: int, device: torch.device) -> DelayedMemory:
+        return DelayedMemory(memory, torch.zeros((num_flights, self.num_steps, 3), device=device))
 
     def act(self, observation: Observation, memory: DelayedMemory) -> tuple[Tensor, DelayedMemory]:
         """The action decided on num_steps ago."""

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from pvn.geometry import MapGrid, pose_in_map
@@ -115,6 +116,15 @@ def test_a_pilot_without_goals_looks_at_the_trajectory_alone():
             seen, without = (crop_around(maps, torch.zeros(3, 3), config) for maps in (distributions, other))
             changed[uses_goal, channel] = not torch.equal(seen, without)
     assert changed == {(True, TRAJECTORY): True, (True, GOAL): True, (False, TRAJECTORY): True, (False, GOAL): False}
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_without_goals_none_is_seen_as_the_part_after_the_last(part):
+    config = ExecutionConfig(uses_goal=False, num_parts=3)
+    maps = torch.rand((1, 4, GRID.size, GRID.size), generator=seeded())
+    moved = torch.cat([maps[:, :-1], maps[:, -1:].flip(-1)], 1)
+    progress, here = torch.eye(3)[part : part + 1], torch.zeros(1, 3)
+    assert torch.equal(look_around(maps, progress, here, config), look_around(moved, progress, here, config))
 
 
 def circle(num_points=48, radius=6.0):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.paragraph import fly_on, next_starts
 from pvn.rollout.trivial_pilots import Average
@@ -43,6 +44,18 @@ def test_a_flight_keeps_what_it_had_at_its_own_end_while_others_in_the_batch_fly
     assert kept == (4, 8), "the next flights began with it"
     _, kept = fly_on(simulator, tasks, Counting(), horizon=3)
     assert kept == (2, 3), "the horizon ends a flight, too"
+
+
+def test_a_policy_whose_commands_come_late_keeps_what_it_would_have_kept(tasks):
+    simulator, late = simulator_for(tasks, config=BLIND), Delayed(Counting(), 1)
+    log, kept = fly_on(simulator, tasks, late)
+    assert log.num_steps.tolist() == [3, 5] and kept == (3, 5), "it decides once more before it stops"
+    _, kept = fly_on(simulator, tasks, late, kept)
+    assert kept == (6, 10)
+    log, kept = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1))
+    assert kept == (None, None)
+    again, _ = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1), kept)
+    assert torch.equal(again.pose_world, log.pose_world), "one that keeps nothing begins anew"
 
 
 def test_a_policy_that_keeps_nothing_begins_anew(tasks):
