@@ -91,6 +91,7 @@ VARIANTS = {
     "without-dropped-words": Variant({"sizes.word_dropout": 0.0}),
     "with-other-names": Variant({"text.renames_natural": True}),
     "with-random-looks": Variant(RANDOM_LOOKS),
+    "with-varied-heights": Variant({"stage1.height_spread": 2.5}),
     "without-three-voices": Variant(without_authors=VOICES),
 }
 
