@@ -165,9 +165,13 @@ def train_system(
 
     corpus: None to have it made as the recipe says, in the folder corpus of `folder`.
     """
+    from pvn.simulator.simulator import checked_device
+
+    device = checked_device(device)  # now, and not after a corpus has been made
     if isinstance(recipe, Recipe):
         with compiled_beside(recipe, device) if stage != "2" else nullcontext() as compiled:
-            corpus = corpus or make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
+            if corpus is None:
+                corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
             return train_pvn(
                 corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch,
                 compiled=compiled,

@@ -90,13 +90,14 @@ class Stage1Config(OptimisationConfig):
 def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tuple[int, int]:
     """Pictures and predictions in a step for which stage 1 is compiled.
 
-    The corpus does not matter unless its flights are very short, so that code can be compiled before there is one.
+    The corpus does not matter unless its flights are very short or batches are counted in flights, so that code can be
+    compiled before there is one.
     """
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
     frames, predictions = limits.frames, limits.predictions
     if config.flights_per_batch is None:
-        in_long_flights = frames * config.frame_every / config.predict_every
-        predictions = max(predictions, math.ceil(SPARE_PREDICTIONS * in_long_flights))
+        in_long_flights = frames * config.frame_every / math.lcm(config.frame_every, config.predict_every)
+        predictions = max(predictions, min(math.ceil(SPARE_PREDICTIONS * in_long_flights), frames))
     # A process's part of a batch varies a little in size.
     share = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
     return math.ceil(frames * share), math.ceil(predictions * share)

@@ -193,9 +193,9 @@ def _train_stage1(
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
+    began = time.perf_counter()
     if compiled is not None:
         compiled.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
-    began = time.perf_counter()
     train_stage1(
         model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
@@ -248,15 +248,19 @@ def _compile_stage1(recipe: Recipe, device: str) -> None:
 def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Future[None] | None]:
     """Stage 1 compiled for a GPU by a process of its own, while this one makes what it is to be trained on.
 
-    The result is there once everything is compiled; None where nothing is. Leaving the context waits for it.
+    The result is there once everything is compiled; None where nothing is compiled ahead, as for batches of so many
+    flights, whose sizes depend on the corpus.
     """
     from pvn.processes import process_pool
 
-    if torch.device(device).type != "cuda" or parallel.num_processes() > 1:
+    is_useful = torch.device(device).type == "cuda" and recipe.stage1.flights_per_batch is None
+    if not is_useful or parallel.num_processes() > 1:
         yield None
         return
     with process_pool(1) as pool:
-        yield pool.submit(_compile_stage1, recipe, str(device))
+        compiled = pool.submit(_compile_stage1, recipe, str(device))
+        pool.shutdown(wait=False)  # the process ends with its work: waiting for more, it would keep its GPU memory
+        yield compiled
 
 
 @contextmanager

@@ -219,3 +219,6 @@ def test_code_is_compiled_for_a_recipe_and_not_for_a_corpus(segments, vocabulary
         sizes.add(compiled_sizes(demonstrations, config))
         limits = batch_limits(demonstrations, config.frames_per_batch)
         assert sizes == {(96, 42)} and limits.frames == 96 and 32 < limits.predictions <= 42
+    # Every fourth picture, and a prediction every sixth step: one for every third picture. Every twelfth: one for each.
+    assert compiled_sizes(demonstrations, replace(config, frame_every=4))[1] == 42
+    assert compiled_sizes(demonstrations, replace(config, frame_every=12))[1] == 96

@@ -8,7 +8,7 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.turning import FIRST_ENVIRONMENT
-from pvn.learning.presets import paper_imitation, train_system
+from pvn.learning.presets import paper_imitation, train, train_system
 from pvn.learning.training import TrainingTextConfig
 from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
 from pvn.systems import SYSTEMS
@@ -52,3 +52,9 @@ def test_voices_are_held_out_for_the_test_split():
 def test_the_baselines_are_given_theirs(tmp_path):
     with pytest.raises(ValueError, match="corpus: got none for preset paper, expected one"):
         train_system(None, SYSTEMS["gsmn"], paper_imitation(), tmp_path)
+
+
+def test_a_device_that_does_not_exist_is_refused_before_a_corpus_is_made(tmp_path):
+    with pytest.raises(ValueError, match='device: got \'gpu\', expected "cpu" or "cuda"'):
+        train(None, tmp_path, agent="pvn", preset="smoke", device="gpu")
+    assert not (tmp_path / FOLDER).exists()
