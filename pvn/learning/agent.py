@@ -26,8 +26,6 @@ LARGEST_SETTING = 4096
 """Settings that are not sizes of the weights, such as the camera's pixels, may have at least this value."""
 DESCRIPTION_DIGEST = "description_sha256"
 """Key of the checksum of everything else in an agent's JSON file."""
-
-
 OWN_KEYS = {"version", "system", "landmark_classes", "sha256", "origin", "vocabulary", DESCRIPTION_DIGEST}
 """What an agent's JSON file may have beside what the agent says of itself; earlier ones have less."""
 

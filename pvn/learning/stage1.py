@@ -35,8 +35,6 @@ from pvn.simulator.interface import SimulatorConfig
 CHECKPOINT = "stage1_training.safetensors"
 LARGEST_HEIGHT_SPREAD = SimulatorConfig().altitude - 1.0
 """Metres; no picture is taken from much less than a metre above the ground."""
-
-
 SPARE_PREDICTIONS = 1.3
 """Predictions for which stage 1 is compiled, as a multiple of those that long flights have: every flight begins with
 one, so short flights have more."""

@@ -233,7 +233,7 @@ def _compile_stage1(recipe: Recipe, device: str) -> None:
 
     from pvn.corpus.natural.bundled import natural_corpus
 
-    segments = natural_corpus(only=("dev",))["dev"]
+    segments = natural_corpus(only=("dev",))["dev"]  # quickly read; which flights they are does not matter
     some = Corpus("some", {"train": segments[24:], "dev": segments[:24]})
     vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in segments), min_count=recipe.min_count)
     briefly = replace(recipe, stage1=replace(recipe.stage1, num_epochs=1, word_steps=0))
@@ -248,8 +248,8 @@ def _compile_stage1(recipe: Recipe, device: str) -> None:
 def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Future[None] | None]:
     """Stage 1 compiled for a GPU by a process of its own, while this one makes what it is to be trained on.
 
-    The result is there once everything is compiled; None where nothing is compiled ahead, as for batches of so many
-    flights, whose sizes depend on the corpus.
+    The result is there once everything is compiled; None where nothing is compiled ahead: on a CPU, by several
+    processes, and where batches are counted in flights, so that their sizes depend on the corpus.
     """
     from pvn.processes import process_pool
 

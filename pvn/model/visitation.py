@@ -37,7 +37,7 @@ FACED_AHEAD = 8.0
 """How far ahead of the goal the place is that the drone faces there, metres: so far that a cell is about 11 degrees."""
 AT_START = 2.5
 """A way all of whose parts are mostly within this distance of the start leads nowhere, metres."""
-SMALLEST_COMPILED = 2**LEVELS
+LARGEST_UNCOMPILED = 2**LEVELS
 """Cells across a map up to which LingUNet's smallest maps have one cell."""
 OVERHEAD_MARGIN = 1.0
 """Margin around the field in a view from above, metres, so that the fences are in view."""
@@ -193,7 +193,7 @@ class VisitationModel(MappingModel):
         """Compile image encoder and LingUNet for batches of these sizes; others are split and padded."""
         super().compile_for(frames_at_once, maps_at_once)
         # Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
-        if self.config.grid.size > SMALLEST_COMPILED:
+        if self.config.grid.size > LARGEST_UNCOMPILED:
             self.maps_at_once = maps_at_once
             self.lingunet.compile(dynamic=False)
 
