@@ -25,6 +25,8 @@ from typing import Any
 
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.evaluate import evaluate
+from pvn.evaluation.pairing import difference_of
+from pvn.evaluation.summary import Summary
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.presets import LITERAL, make_own_corpus, paper, train_system, with_changes
 from pvn.learning.training import STAGE1
@@ -108,6 +110,25 @@ def fly_variant(name: str, agent: Path, corpus: Corpus, out: Path, device: str, 
         )
 
 
+def table_of(results: Path) -> str:
+    """What each of our changes is worth, in Markdown: success over dev without it, and its difference from BASE.
+
+    Variants that were not flown are left out.
+    """
+    lines = ["| variant | dev, SR % | unseen phrases, SR % | points, paired |", "| :-- | --: | --: | --: |"]
+    flown = {}
+    for name in (BASE, "literal", *(name.replace(" ", "-") for name in LITERAL)):
+        path = results / f"{name}_dev.json"
+        if path.exists():
+            flown[name] = Summary.from_json(json.loads(path.read_text(encoding="utf-8")))
+    for name, summary in flown.items():
+        gain = None if name == BASE else difference_of({0: summary}, {0: flown[BASE]}).interval
+        points = "" if gain is None else f"{gain.value:+z.1f} {gain.bracket('+z.1f')}"
+        unseen = "" if summary.unseen is None else f"{summary.unseen.sr}"
+        lines.append(f"| {name} | {summary.overall.sr} | {unseen} | {points} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Read the options, train, and fly."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,6 +143,8 @@ def main() -> None:
     for name in options.variant:
         agent = train_variant(name, corpus, options.out, options.device, options.changes)
         fly_variant(name, agent, corpus, options.out, options.device, options.limit)
+    if options.limit is None and (options.out / "results" / f"{BASE}_dev.json").exists():
+        print(table_of(options.out / "results"), end="")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,19 @@ def test_variants_are_the_papers_recipe_with_one_thing_changed():
     assert FlightChanges(altitude=2.5) in variants["varied-heights"].flights
 
 
+def test_the_results_page_tells_what_our_changes_give():
+    results = RUNS.parent / "docs" / "results" / "variants"
+    table = runpy.run_path(str(RUNS / "variants.py"))["table_of"](results)
+    text = (results.parents[1] / "results.md").read_text(encoding="utf-8")
+    assert len(table.splitlines()) == 2 + 5 and table in text
+    assert table.count("| no-strays | 52.5 ") == 1 and "(-19.1 to -15.9) |" in table
+    for name in ("ideal-act", "altitude2.5"):
+        rate = Summary.from_json(
+            json.loads((results / f"paper_{name}_dev.json").read_text(encoding="utf-8"))
+        ).overall.sr
+        assert f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})" in text.split("### What our changes")[1]
+
+
 @pytest.mark.parametrize("folder", ["two-epochs", "augmentation"])
 def test_the_results_page_has_the_table_of_the_variants_that_were_run(folder):
     plus = runpy.run_path(str(RUNS / "plus.py"))

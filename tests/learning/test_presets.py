@@ -97,14 +97,15 @@ def test_the_literal_preset_takes_back_every_change_of_ours_and_nothing_else():
     base, recipe = flat(asdict(paper())), flat(asdict(literal()))
     fields = [field for part in LITERAL.values() for field in part]
     twice = {field for field in fields if fields.count(field) > 1}
-    assert twice == {"stage1.stray_share"}, "a flight alone cannot stray, and flights in a batch need not"
+    assert twice == {"stage1.stray_share"}, "two flights stray together, and need not at all"
+    assert with_changes(paper(), LITERAL["small batches"]).stage1.stray_share ** 2 == pytest.approx(0.5)
     with pytest.raises(ValueError, match="stray_share: got 0.5 with one flight in a batch"):
         with_changes(paper(), {"stage1.flights_per_batch": 1})
     assert {field for field, value in recipe.items() if value != base[field]} == {"name", *fields}
-    # The paper's appendix C: one segment in a batch, Adam, 0.001, 1e-6, and the mean over classes in appendix A.
+    # The paper's appendix C: Adam, 0.001, 1e-6, and the mean over classes in appendix A.
     stage1, stage2 = literal().stage1, literal().stage2
     assert (stage1.flights_per_batch, stage1.optimizer, stage1.learning_rate, stage1.weight_decay) == (
-        1, "Adam", 1e-3, 1e-6,
+        2, "Adam", 1e-3, 1e-6,
     )  # fmt: skip
     assert (stage2.optimizer, stage2.learning_rate, stage2.weight_decay, stage2.num_iterations) == (
         "Adam", 1e-3, 1e-6, 100,
