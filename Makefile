@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint
 .PHONY: fly test quick fuzz screenshots setup check docs lock
 
 fly: setup
-	$(BIN)/pvn fly
+	$(BIN)/pvn fly --field 20
 
 # Two processes with a thread each: most tests could not use a second thread, and threads that wait get in the way. Many
 # tests start Python anew, which is quicker if compiled modules are kept, whatever the environment says.

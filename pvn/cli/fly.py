@@ -117,6 +117,7 @@ class Fly:
             log,
             goals=[one.goal for one in chosen],
             labels=[one.label for one in chosen],
+            headings=[one.turned_to for one in chosen],
         )
         if len(chosen) == 1 or self.instructions:
             print(describe_start(chosen[0].task.start))

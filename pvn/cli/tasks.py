@@ -39,6 +39,11 @@ class ChosenTask:
         """Where the flight should end (x, y), field frame, metres."""
         return None if self.demonstration is None else self.demonstration.goal
 
+    @property
+    def turned_to(self) -> float | None:
+        """The heading that the flight should end with, radians, field frame; None where no turn was asked for."""
+        return None if self.demonstration is None else self.demonstration.turned_to
+
     def with_instruction(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
         """The same field with a typed instruction, from the same start or from another (x, y, yaw)."""
         from pvn.corpus.typed_instruction import clean_instruction
@@ -130,6 +135,7 @@ def flights_report(
     pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
 ) -> list[dict[str, Any]]:
     """An object for each flight of a log, for JSON: what was flown, and how it ended."""
+    from pvn.evaluation.facing import degrees_off
     from pvn.evaluation.outcome import describe_flights, end_place
 
     tasks, goals = [one.task for one in chosen], [one.goal for one in chosen]
@@ -145,6 +151,9 @@ def flights_report(
             "num_steps": int(log.num_steps[flight]),
             "metres": float(flown[flight]),
             "goal_distance": None if one.goal is None else math.dist(log.end_world[flight].tolist(), one.goal),
+            "degrees_off": None
+            if one.turned_to is None
+            else degrees_off(float(log.pose_world[flight, -1, 5]), one.turned_to),
             "place": end_place(log, flight, one.task),
             "outcome": described[flight],
             "files": [str(path) for path in paths],

@@ -5,6 +5,7 @@ Success looks at the end's place alone, but the next instruction is given, and r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -34,6 +35,11 @@ class FacingFlights:
     def to_json(self) -> dict[str, Any]:
         """Every field by name."""
         return asdict(self)
+
+
+def degrees_off(heading: float, wanted: float) -> float:
+    """How far a heading is from another, degrees, 0 to 180. Both in radians, of one frame."""
+    return math.degrees(abs(math.remainder(heading - wanted, 2 * math.pi)))
 
 
 def measure_facing(

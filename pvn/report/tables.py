@@ -12,6 +12,7 @@ from rich.table import Table
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
+from pvn.evaluation.facing import FACES_WITHIN, degrees_off
 from pvn.evaluation.oracle_benchmark import PAPER_ORACLE
 from pvn.evaluation.outcome import end_place
 from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
@@ -65,12 +66,15 @@ def print_flights(
     goals: Sequence[tuple[float, float] | None],
     labels: Sequence[str] | None = None,
     *,
+    headings: Sequence[float | None] | None = None,
     is_own_world: bool = True,
 ) -> None:
     """A line for each flight: its instruction, how far it flew, and how it ended.
 
     goals: where each flight should end (x, y), field frame; None for one without a goal. labels: what the flights are
-    called; without them they are numbered. is_own_world: whether the tasks' layouts are what the drones flew over.
+    called; without them they are numbered. headings: which way each flight with a goal should face at its end, radians,
+    field frame; None where no turn was asked for. is_own_world: whether the tasks' layouts are what the drones flew
+    over.
     """
     flown = log.distance_flown()
     table = Table(title=title)
@@ -86,6 +90,11 @@ def print_flights(
             distance = math.dist(log.end_world[index].tolist(), goal)
             verdict = "success" if has_stopped and distance < SUCCESS_M else "failure"
             end = f"{distance:.1f} m from the goal: {verdict}"
+            wanted = None if headings is None else headings[index]
+            if wanted is not None:
+                # Success is about the goal's place alone.
+                off = degrees_off(float(log.pose_world[index, -1, 5]), wanted)
+                end += f", {'faces' if off <= FACES_WITHIN else 'but faces'} {off:.0f} degrees off"
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
         label = str(index + 1) if labels is None else labels[index]
         table.add_row(label, task.instruction, steps, metres, end)

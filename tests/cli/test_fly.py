@@ -1,6 +1,7 @@
 """`pvn fly`: who, where, what, and the files that are written."""
 
 import json
+import math
 import re
 import shutil
 from itertools import pairwise
@@ -120,6 +121,18 @@ def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, p
     write_layout(Layout((Landmark("Well", 30.0, 25.0, 5.0, 0.0),)), Path("bare.json"))
     text = printed('pvn fly "go to the well" --field bare.json --start 20 25 0 --quality fast --device cpu')
     assert rows(text) == [("1", "go to the well")]
+
+
+def test_flights_that_should_end_with_a_turn_say_how_far_off_they_face(undrawn, printed):
+    """Success is about the place alone; the oracle does not turn at the goal."""
+    command = "pvn fly --field 0 --segment 1 2 --agent oracle --quality fast --out out"
+    plain, turned = json.loads(printed(f"{command} --json"))
+    wanted = sample_paragraph(0)[1].demonstration.turned_to
+    assert plain["degrees_off"] is None
+    assert turned["degrees_off"] == pytest.approx(
+        abs(math.degrees(math.remainder(turned["end"][2] - wanted, math.tau)))
+    )
+    assert turned["degrees_off"] > 45 and f"but faces {turned['degrees_off']:.0f}" in " ".join(printed(command).split())
 
 
 @pytest.mark.long
