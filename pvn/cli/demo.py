@@ -24,7 +24,7 @@ class Demo:
     """Maximum number of simultaneous visitors; others are asked to come back later."""
     flights: int = 8
     """Maximum number of simultaneous flights; others wait until one of them lands."""
-    field: FieldName = 0
+    field: FieldName = 3
     """The field that is shown first: the number of a random one, or a LANI environment file (random_config_N.json)."""
     corpus: Path | None = None
     """A corpus whose segments can be flown."""

@@ -7,6 +7,7 @@ else runs on the machine.
 import functools
 import io
 import shutil
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -272,6 +273,12 @@ def test_enter_flies_on_from_where_the_drone_is_and_a_reloaded_page_has_lost_not
     assert one.driver.find_element(By.ID, "charts").is_displayed()
     names = one.ask("[...document.querySelectorAll('[data-map=semantic] text')].map(text => text.textContent)")
     assert "gorilla" in names and len(names) == len(one.session.setup.layout.landmarks)
+    boxes = one.ask("[...document.querySelectorAll('[data-map=plan] text')].map(text => text.getBoundingClientRect())"
+                    ".map(box => [box.left, box.right, box.top, box.bottom])")  # fmt: skip
+    assert len(boxes) == len(names) and all(right > left for left, right, _, _ in boxes), "the map is in view"
+    for (left, right, top, bottom), other in combinations(boxes, 2):
+        is_beside = right <= other[0] or other[1] <= left
+        assert is_beside or abs((top + bottom) - (other[2] + other[3])) > bottom - top, "no name covers another"
     one.fly("turn left")
     second = one.session.flights[-1]
     assert second.pose(0)[:2].tolist() == pytest.approx(first_end[:2], abs=1e-3)

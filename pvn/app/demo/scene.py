@@ -12,6 +12,7 @@ import viser
 from viser.transforms import SO3
 
 from pvn.app.demo.gltf import to_glb
+from pvn.app.demo.trees import tree_line_mesh
 from pvn.simulator.meshes import class_mesh, drone_mesh, fence_mesh, solid_mesh
 from pvn.world.layout import FIELD_SIZE
 from pvn.world.solids import ball
@@ -49,6 +50,11 @@ def _fence_glb() -> bytes:
     return to_glb(fence_mesh(), is_two_sided=True)
 
 
+@functools.cache
+def _tree_line_glb() -> bytes:
+    return to_glb(tree_line_mesh(), is_two_sided=True)
+
+
 def lines_through(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.float32]:
     """Lines (P - 1, 2, 3) through points (P, 2), at a height above the ground; none through a single point."""
     raised = np.concatenate([points, np.full((len(points), 1), height)], 1).astype(np.float32)
@@ -56,7 +62,7 @@ def lines_through(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.flo
 
 
 def add_surroundings(server: viser.ViserServer) -> None:
-    """Add what is the same for all visitors: sky, the meadow around the field, fences."""
+    """Add what is the same for all visitors: sky, the meadow around the field, fences, the trees beyond."""
     scene = server.scene
     scene.set_background_image(np.full((8, 8, 3), SKY, np.uint8))
     scene.configure_fog(120.0, 600.0, color=SKY)
@@ -68,3 +74,4 @@ def add_surroundings(server: viser.ViserServer) -> None:
     scene.configure_default_lights(False)
     scene.configure_environment_map(None)
     scene.add_glb("/fences", _fence_glb(), cast_shadow=False, receive_shadow=False)
+    scene.add_glb("/tree_line", _tree_line_glb(), cast_shadow=False, receive_shadow=False)

@@ -73,7 +73,7 @@ class DemoConfig:
     """Maximum number of simultaneous flights; others wait for their turn."""
     allow_origin: tuple[str, ...] = ()
     """Addresses under which the page is served elsewhere, such as https://demo.example.org."""
-    field: int | Path = 0
+    field: int | Path = 3
     """The field that is shown first: the number of a random one, or a LANI environment file."""
     corpus: Path | None = None
     """A corpus whose segments can be flown."""

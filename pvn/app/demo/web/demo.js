@@ -125,6 +125,23 @@ function fillBox(text) {
   markUnknown();
 }
 
+// Where each landmark's name stands on a map, metres: below its outline, or above or aside where another name is.
+function placeNames(landmarks, low, extent) {
+  const north = low + extent, line = 2.4, taken = [];
+  return landmarks.map(({ noun, x, y, radius }) => {
+    const half = 0.52 * noun.length, within = (place) => Math.min(Math.max(place, low + half + 0.5), north - half - 0.5);
+    const below = north - y + radius + 2.3, above = north - y - radius - 0.7;
+    const places = [];
+    for (const level of [below, above, below + line, above - line])
+      for (const shift of [0, -half, half]) if (level < extent && level > line) places.push([within(x + shift), level]);
+    const isFree = ([left, level]) =>
+      taken.every(([other, height, width]) => Math.abs(height - level) >= line || Math.abs(other - left) >= half + width);
+    const [left, level] = places.find(isFree) || places[0];
+    taken.push([left, level, half]);
+    return [left, level];
+  });
+}
+
 // Landmark outlines and names, the flown path, the drone and the goal, over every map; metres, north up.
 function drawOverlays() {
   const { menus, layout, drone } = shown;
@@ -132,12 +149,9 @@ function drawOverlays() {
   const low = menus.south_west, extent = menus.extent, north = low + extent;
   for (const svg of document.querySelectorAll(".map svg")) {
     const parts = [];
-    for (const { noun, x, y, radius } of layout.landmarks) {
-      const half = 0.52 * noun.length, left = Math.min(Math.max(x, low + half + 0.5), north - half - 0.5);
-      const below = north - y + radius + 2.3;
-      parts.push(drawn("circle", { cx: x, cy: north - y, r: radius, class: "outline" }));
-      parts.push(drawn("text", { x: left, y: below > extent + 0.0 ? north - y - radius - 0.7 : below }, noun));
-    }
+    const places = placeNames(layout.landmarks, low, extent);
+    for (const { x, y, radius } of layout.landmarks) parts.push(drawn("circle", { cx: x, cy: north - y, r: radius, class: "outline" }));
+    layout.landmarks.forEach(({ noun }, number) => parts.push(drawn("text", { x: places[number][0], y: places[number][1] }, noun)));
     const path = shown.path.map(([x, y]) => `${x},${north - y}`).join(" ");
     parts.push(drawn("polyline", { points: path, fill: "none", stroke: menus.colours.flown, "stroke-width": 0.5 }));
     if (drone.goal) {
