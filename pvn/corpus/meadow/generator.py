@@ -20,12 +20,13 @@ from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.sentences import correct_spelling, fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
-from pvn.processes import process_pool
+from pvn.processes import Shared, process_pool
 from pvn.simulator.compiling import num_cores
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
 Job = TypeVar("Job")
+Settings = TypeVar("Settings")
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
 """Number of segments in LANI's splits."""
 FULL_SIZE = sum(SIZES.values())
@@ -278,17 +279,26 @@ def processes_for(num_segments: int) -> int:
     return num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1
 
 
+def _run_job(make: Callable[[Settings, Job], list[Segment]], settings: Shared[Settings], job: Job) -> list[Segment]:
+    return make(settings.value, job)
+
+
 def run_jobs(
-    make: Callable[[Job], list[Segment]], jobs: Sequence[Job], num_processes: int, pool: Executor | None
+    make: Callable[[Settings, Job], list[Segment]],
+    settings: Settings,
+    jobs: Sequence[Job],
+    num_processes: int,
+    pool: Executor | None,
 ) -> Iterator[list[Segment]]:
     """The segments made of each job, in the jobs' order: in a pool, in as many processes as told, or in this one."""
+    make_one = functools.partial(_run_job, make, Shared(settings))
     if pool is not None:
-        yield from pool.map(make, jobs)
+        yield from pool.map(make_one, jobs)
     elif num_processes == 1:
-        yield from map(make, jobs)
+        yield from map(make_one, jobs)
     else:
         with process_pool(num_processes) as own:
-            yield from own.map(make, jobs)
+            yield from own.map(make_one, jobs)
 
 
 def make_meadow(
@@ -317,7 +327,7 @@ def make_meadow(
         for split, count in sizes.items()
     }
     jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = run_jobs(functools.partial(_make_paragraphs, settings), jobs, num_processes, pool)
+    results = run_jobs(_make_paragraphs, settings, jobs, num_processes, pool)
     for split, fields in plans.items():
         made: list[Segment] = []
         for _ in _jobs(fields):

@@ -5,7 +5,6 @@ LANI's authors leave such segments out, and so does the generated corpus; but pe
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -61,7 +60,8 @@ def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int
     )
 
 
-def _turns_in_fields(settings: GeneratorSettings, is_seen: bool, environments: Sequence[int]) -> list[Segment]:
+def _turns_in_fields(chosen: tuple[GeneratorSettings, bool], environments: Sequence[int]) -> list[Segment]:
+    settings, is_seen = chosen
     return [segment for number in environments for segment in _turns_in_field(settings, is_seen, number)]
 
 
@@ -92,7 +92,7 @@ def make_turns(
     numbers = range(first, first + num_fields)
     jobs = [numbers[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
     made: list[Segment] = []
-    for segments in run_jobs(functools.partial(_turns_in_fields, settings, is_seen), jobs, 1, pool):
+    for segments in run_jobs(_turns_in_fields, (settings, is_seen), jobs, 1, pool):
         made += segments
         watch(min(len(made), count))
     return tuple(made[:count])

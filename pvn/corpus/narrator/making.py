@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -122,7 +121,7 @@ def make_narrated(
         plans = [_Plan(first + place, tuple(kinds)[one]) for place, one in enumerate(drawn.tolist())]
         first += num_fields
         jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
-        for segments in run_jobs(functools.partial(_narrate_fields, settings), jobs, num_processes, pool):
+        for segments in run_jobs(_narrate_fields, settings, jobs, num_processes, pool):
             made += segments
             watch(min(len(made), count))
     return tuple(made[:count])
