@@ -25,9 +25,10 @@ from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
 from pvn.simulator.compiling import num_cores
 
-FLIGHTS_PER_BATCH = {"cpu": 1, "cuda": 1024}
-"""By device. A batch flies until its last flight has stopped, so about half of its work is spent on flights that
-have already stopped; on a CPU, batching does not make up for that, and each core flies a flight of its own."""
+FLIGHTS_PER_BATCH = {"cpu": 8, "cuda": 1024}
+"""By device, at most. On a CPU each core flies a batch of its own."""
+LEAST_BATCHES = 16
+"""A CPU's batches are smaller if there would be fewer of them, so that no core is left without one."""
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
@@ -245,9 +246,10 @@ def fly_split(
     """
     expected = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs)
     units = paragraphs_of(segments) if in_paragraphs else [(segment,) for segment in segments]
-    # Other renderers draw one picture at a time, and keep only a few fields ready.
-    at_once = FLIGHTS_PER_BATCH[device if pilot.config.look == "own" else "cpu"]
-    size = max(at_once // max(map(len, units)), 1)
+    at_once = FLIGHTS_PER_BATCH[device] // max(map(len, units))
+    if pilot.config.look != "own":
+        at_once = 1  # other renderers draw one picture at a time, and keep only a few fields ready
+    size = max(min(at_once, len(units) // LEAST_BATCHES) if device == "cpu" else at_once, 1)
     batches = [units[begin : begin + size] for begin in range(0, len(units), size)]
     fly_batches = partial(
         _fly_batches, pilot=pilot, expected=expected, device=device, in_paragraphs=in_paragraphs, watch=watch

@@ -13,7 +13,7 @@ from torch import Tensor
 from pvn.corpus.segments import Segment
 from pvn.evaluation.bound import FLOOR, Bounds, bounds, joined_bounds, rewards, visited
 from pvn.evaluation.calibration import Calibration, calibration, credible_levels, spread_goals
-from pvn.evaluation.flights import FLIGHTS_PER_BATCH, Flights, flights_of, joined
+from pvn.evaluation.flights import Flights, flights_of, joined
 from pvn.evaluation.intervals import Estimate, bootstrap_mean
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
@@ -32,6 +32,11 @@ FLIGHTS_PER_CHUNK = 64
 """Flights whose predictions are evaluated at a time, to limit memory."""
 SIGMA_CELLS = LossConfig().sigma_cells
 """Width of the Gaussians around a path's points, as in training."""
+
+
+WATCHED_PER_BATCH = {"cpu": 1, "cuda": 1024}
+"""By device. Flights whose predictions are watched stay in their batch until the last one has ended, so that half of
+its work is spent on flights that have already stopped; on a CPU, batching does not make up for that."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,8 @@ def fly_with_predictions(
 ) -> Predictions:
     """Fly all segments, in batches, and keep the predictions, 64 KiB a flight. watch(done): called after each batch."""
     parts: list[Predictions] = []
-    for begin in range(0, len(segments), FLIGHTS_PER_BATCH[device]):
-        parts.append(_fly_segments(segments[begin : begin + FLIGHTS_PER_BATCH[device]], pilot, device))
+    for begin in range(0, len(segments), WATCHED_PER_BATCH[device]):
+        parts.append(_fly_segments(segments[begin : begin + WATCHED_PER_BATCH[device]], pilot, device))
         watch(sum(map(len, parts)))
     return Predictions(
         joined([part.flights for part in parts]),

@@ -22,6 +22,7 @@ from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
 from pvn.model.resnet import in_device_layout, normalised
+from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -184,6 +185,12 @@ class Chaplot:
         output = self.model.decide(states[:, 0], step)
         action = to_action(output, self.stop_threshold, self.simulator)
         return action, replace(memory, state=state, cell=cell, output=output, step=memory.step + 1)
+
+    def narrow(self, memory: ChaplotMemory, flights: Tensor) -> ChaplotMemory:
+        """The memory of some flights (b,) alone."""
+        others = replace(memory, state=memory.state[0], cell=memory.cell[0])
+        rows = rows_of(others, flights)
+        return replace(rows, state=rows.state[None], cell=rows.cell[None])
 
     def maps(self, memory: ChaplotMemory) -> AgentMaps | None:
         """None: it has no maps."""

@@ -33,6 +33,7 @@ from pvn.model.mapping import (
     to_drone_frame,
 )
 from pvn.model.resnet import Block, in_device_layout, instance_norm
+from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -207,6 +208,10 @@ class GSMN:
         decision = self.model.decide(semantic, pose_map, memory.instructions)
         action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
+
+    def narrow(self, memory: GSMNMemory, flights: Tensor) -> GSMNMemory:
+        """The memory of some flights (b,) alone."""
+        return rows_of(memory, flights)
 
     def keep(self, memory: GSMNMemory, flight: int) -> KeptMap:
         """The map of one flight."""

@@ -33,6 +33,7 @@ from pvn.model.visitation import (
     stays_at_start,
 )
 from pvn.rollout.flight import simulator_for
+from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import TURNED_WITHIN, Task
 
@@ -217,6 +218,10 @@ class PVN:
         ending = torch.where(is_turning[:, None], turn, stop)
         return torch.where(has_arrived[:, None], ending, action), turned + is_turning
 
+    def narrow(self, memory: PVNMemory, flights: Tensor) -> PVNMemory:
+        """The memory of some flights (b,) alone."""
+        return rows_of(memory, flights)
+
     def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
         """The map of one flight."""
         return keep_map(memory.origin, memory.semantic, flight)
@@ -286,6 +291,10 @@ class IdealAct:
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Memory of the wrapped PVN."""
         return self.agent.begin(tasks, device)
+
+    def narrow(self, memory: PVNMemory, flights: Tensor) -> PVNMemory:
+        """The memory of some flights (b,) alone."""
+        return rows_of(memory, flights)
 
     def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
         """The map of one flight of the wrapped PVN."""

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pvn.rollout.policy import FlightSimulator, OnStep, Policy
+from pvn.rollout.policy import FlightSimulator, NarrowingPolicy, NarrowingSimulator, OnStep, Policy
 from pvn.simulator.interface import STOP, SimulatorConfig
 from pvn.world.task import HORIZON, Task, distinct_layouts
 
 if TYPE_CHECKING:
     from pvn.simulator.simulator import Simulator
+
+
+NARROWED_AT = 0.75
+"""Share of a batch's flights that still fly at which the others leave it: not at every end, since it copies maps."""
 
 
 @dataclass(frozen=True)
@@ -103,31 +107,40 @@ def _fly_to_the_end(
     observation = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
     memory = policy.begin(tasks, device)
     poses, velocities, actions = [observation.pose_world], [observation.velocity_world], []
-    is_flying = torch.ones(len(tasks), dtype=torch.bool, device=device)
     num_steps = torch.zeros(len(tasks), dtype=torch.int64, device=device)
+    has_stopped = torch.ones(len(tasks), dtype=torch.bool, device=device)
+    stop = torch.zeros((len(tasks), 3), device=device)
+    stop[:, STOP] = 1.0
+    # Of the flights that are in the simulator: which they are, and whether each still flies.
+    flights, is_flying = torch.arange(len(tasks), device=device), torch.ones_like(has_stopped)
     for step in range(horizon):
         action, memory = policy.act(observation, memory)
         if watch is not None:
             watch(step, observation, action, memory)
+        left = is_flying.nonzero()[:, 0]
+        is_narrowed = watch is None and len(left) <= NARROWED_AT * len(flights)
+        if is_narrowed and isinstance(policy, NarrowingPolicy) and isinstance(simulator, NarrowingSimulator):
+            simulator, memory = simulator.narrowed(left), policy.narrow(memory, left)
+            flights, is_flying, action = flights[left], is_flying[left], action[left]
         # A flight that has ended brakes, regardless of the policy's action.
-        stop = torch.zeros_like(action)
-        stop[:, STOP] = 1.0
-        action = torch.where(is_flying[:, None], action, stop)
-        num_steps += is_flying
+        action = torch.where(is_flying[:, None], action, stop[: len(flights)])
+        num_steps[flights] += is_flying
         observation = simulator.step(action)
         # The braking step belongs to the flight; hovering after it does not.
-        poses.append(torch.where(is_flying[:, None], observation.pose_world, poses[-1]))
-        velocities.append(torch.where(is_flying[:, None], observation.velocity_world, velocities[-1]))
-        actions.append(action)
+        flown = flights[is_flying]
+        poses.append(poses[-1].index_copy(0, flown, observation.pose_world[is_flying]))
+        velocities.append(velocities[-1].index_copy(0, flown, observation.velocity_world[is_flying]))
+        actions.append(stop.index_copy(0, flights, action))
         is_flying = is_flying & (action[:, STOP] <= 0.5)
         if not bool(is_flying.any()):
             break
+    has_stopped[flights[is_flying]] = False
     return FlightLog(
         pose_world=torch.stack(poses, 1),
         velocity_world=torch.stack(velocities, 1),
         action=torch.stack(actions, 1),
         num_steps=num_steps,
-        has_stopped=~is_flying,
+        has_stopped=has_stopped,
     )
 
 
@@ -142,8 +155,8 @@ def fly(
     """Fly every task until the policy stops, or for `horizon` steps.
 
     The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
-    end. `watch` is called before each step, for pictures and recordings. Repeated on the same device,
-    flights are identical to the bit.
+    end, or leaves the batch if policy and simulator can do without it. `watch` is called before each step, for pictures
+    and recordings, and sees all flights in every step. Repeated on the same device, flights are identical to the bit.
     """
     if len(tasks) != simulator.num_flights:
         raise ValueError(

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pvn.geometry import padded_paths, wrap_angle
+from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import TURNED_WITHIN, Demonstration, Task
 
@@ -164,3 +165,7 @@ class Oracle:
         stop = has_arrived & ~is_turning
         action = torch.stack([speed * ~has_arrived, yaw_rate * ~stop, stop.to(speed)], -1)
         return action, replace(memory, index=index, step=memory.step + 1, has_arrived=has_arrived, is_lost=is_lost)
+
+    def narrow(self, memory: OracleMemory, flights: Tensor) -> OracleMemory:
+        """The memory of some flights (b,) alone."""
+        return rows_of(memory, flights)

@@ -1,9 +1,10 @@
-"""The two protocols of a roll-out: the policy that decides and the simulator that flies."""
+"""The protocols of a roll-out: the policy that decides and the simulator that flies, and what some of them can do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from pvn.simulator.interface import Observation
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 
+Memory = TypeVar("Memory")
 OnStep = Callable[[int, Observation, Tensor, Any], None]
 """Called before each step with its number, the observation, the action (B, 3) and the policy's memory."""
 
@@ -35,6 +37,14 @@ class KeepingPolicy(Policy, Protocol):
 
     def begin_with(self, kept: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> Any:
         """Memory at the start of the tasks' flights, with what was kept of the flight before each."""
+
+
+@runtime_checkable
+class NarrowingPolicy(Policy, Protocol):
+    """A policy that can go on with some of its flights, so that those that have ended cost nothing more."""
+
+    def narrow(self, memory: Any, flights: Tensor) -> Any:
+        """The memory of some flights (b,) alone, given by their indices in the batch."""
 
 
 class FlightSimulator(Protocol):
@@ -61,3 +71,22 @@ class FlightSimulator(Protocol):
 
     def step(self, action: Tensor) -> Observation:
         """Fly one step with an action (B, 3) and observe."""
+
+
+@runtime_checkable
+class NarrowingSimulator(FlightSimulator, Protocol):
+    """A simulator that can go on with some of its flights."""
+
+    def narrowed(self, flights: Tensor) -> FlightSimulator:
+        """A simulator of some flights (b,) alone, as they are now, in the same fields."""
+
+
+def rows_of(memory: Memory, flights: Tensor) -> Memory:
+    """The rows of some flights (b,) of a memory: of each tensor, whose first axis must be the flights, in it and in
+    the dataclasses in it. Whatever else it has, flights share.
+    """
+    if isinstance(memory, Tensor):
+        return cast(Memory, memory[flights])
+    if is_dataclass(memory) and not isinstance(memory, type):
+        return replace(memory, **{each.name: rows_of(getattr(memory, each.name), flights) for each in fields(memory)})
+    return memory

@@ -8,9 +8,14 @@ import torch
 from matplotlib.image import imread
 
 from pvn.evaluation.calibration import SHARES
-from pvn.evaluation.flights import FLIGHTS_PER_BATCH
 from pvn.evaluation.pilots import load_pilot
-from pvn.evaluation.predictions import Predictions, evaluate_predictions, fly_with_predictions, paths_in_map
+from pvn.evaluation.predictions import (
+    WATCHED_PER_BATCH,
+    Predictions,
+    evaluate_predictions,
+    fly_with_predictions,
+    paths_in_map,
+)
 from pvn.geometry import MapGrid
 from pvn.learning.losses import target_distributions
 from pvn.report.prediction_quality import draw_prediction_quality, print_bound
@@ -27,7 +32,7 @@ def pilot(quick_pvn):
 @pytest.fixture(scope="module")
 def flown(paragraph, pilot):
     segments = paragraph[:3]
-    with mock.patch.dict(FLIGHTS_PER_BATCH, cpu=3):  # together, as on a GPU: one that has stopped hovers for the others
+    with mock.patch.dict(WATCHED_PER_BATCH, cpu=3):  # together, as on a GPU: one that has stopped hovers for the others
         return segments, fly_with_predictions(segments, pilot)
 
 

@@ -49,6 +49,39 @@ def test_the_oracle_refuses_tasks_that_were_not_demonstrated():
         flown(Oracle(DEMONSTRATIONS), [replace(TASKS[0], instruction="fly home")])
 
 
+class Counted(Oracle):
+    """An oracle that notes how many drones it decides for."""
+
+    def __init__(self, demonstrations):
+        super().__init__(demonstrations)
+        self.counts = []
+
+    def act(self, observation, memory):
+        self.counts.append(len(observation.pose_world))
+        assert observation.image.shape[0] == len(observation.pose_world) == len(memory.index)
+        return super().act(observation, memory)
+
+
+@pytest.mark.parametrize("horizon", [12, 100])
+def test_flights_that_have_ended_leave_the_batch_and_the_others_fly_on_unchanged(horizon):
+    shrinking, whole = Counted(DEMONSTRATIONS), Counted(DEMONSTRATIONS)
+    log = flown(shrinking, horizon=horizon)
+    watched = flown(whole, horizon=horizon, watch=lambda *step: None)  # who watches sees all flights in every step
+    for name, value in vars(watched).items():
+        assert torch.equal(value, getattr(log, name)), name
+    assert set(whole.counts) == {len(TASKS)} and len(whole.counts) == len(shrinking.counts)
+    still = [int((log.num_steps > step).sum()) for step in range(len(shrinking.counts))]
+    assert shrinking.counts[0] == len(TASKS)
+    for count, flying, before in zip(shrinking.counts[1:], still[1:], still[:-1], strict=True):
+        # A flight leaves after the step in which it brakes; three in four may still be there.
+        assert flying <= count <= max(before / 0.75, len(TASKS) * (before > 0.75 * len(TASKS)))
+    if horizon == 100:
+        assert shrinking.counts[-1] < len(TASKS) / 4
+        assert log.has_stopped.all() and sum(shrinking.counts) < 0.75 * sum(whole.counts)
+    else:
+        assert 0 < int(log.has_stopped.sum()) < len(TASKS), "some are cut off"
+
+
 def test_stop_stays_and_average_flies_straight_on():
     log = flown(Stop())
     assert (log.num_steps == 1).all() and log.distance_flown().max() < 1e-3
