@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.optimisation import OnProgress, OptimizerName, diverged, ignore_progress, is_finite
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig, OracleMemory
-from pvn.rollout.policy import Policy
+from pvn.rollout.policy import NarrowingPolicy, rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
@@ -77,6 +77,8 @@ class Lesson:
 class MixtureMemory:
     """Memories of learner and oracle in B flights, and what the oracle would have done at the last step."""
 
+    flights: Tensor
+    """(B,) int64: their numbers among all flights that began."""
     learner: Any
     oracle: OracleMemory
     wanted: Tensor | None
@@ -88,7 +90,7 @@ class Mixture:
 
     def __init__(
         self,
-        learner: Policy,
+        learner: NarrowingPolicy,
         oracle: Oracle,
         oracle_share: float,
         simulator: SimulatorConfig,
@@ -99,23 +101,31 @@ class Mixture:
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> MixtureMemory:
         """Memories of both."""
-        self.max_action = self.max_action.to(device)
-        return MixtureMemory(self.learner.begin(tasks, device), self.oracle.begin(tasks, device), None)
+        self.max_action, self.num_flights = self.max_action.to(device), len(tasks)
+        flights = torch.arange(len(tasks), device=device)
+        return MixtureMemory(flights, self.learner.begin(tasks, device), self.oracle.begin(tasks, device), None)
 
     @torch.no_grad()
     def act(self, observation: Observation, memory: MixtureMemory) -> tuple[Tensor, MixtureMemory]:
         """The action of one of them."""
         own, learner = self.learner.act(observation, memory.learner)
         shown, oracle = self.oracle.act(observation, memory.oracle)
-        is_oracle = torch.rand(len(shown), generator=self.generator) < self.oracle_share
-        action = torch.where(is_oracle.to(shown.device)[:, None], shown, own)
-        return action, MixtureMemory(learner, oracle, shown / self.max_action)
+        # Drawn for flights that have left, too: whether they have does not change how the others are flown.
+        is_oracle = torch.rand(self.num_flights, generator=self.generator) < self.oracle_share
+        action = torch.where(is_oracle.to(shown.device)[memory.flights, None], shown, own)
+        return action, MixtureMemory(memory.flights, learner, oracle, shown / self.max_action)
+
+    def narrow(self, memory: MixtureMemory, flights: Tensor) -> MixtureMemory:
+        """The memory of some flights (b,) alone."""
+        return replace(
+            rows_of(replace(memory, learner=None), flights), learner=self.learner.narrow(memory.learner, flights)
+        )
 
 
 def collect(
     segments: Sequence[Segment],
     flights: Sequence[int],
-    make_learner: Callable[[Sequence[Demonstration]], Policy],
+    make_learner: Callable[[Sequence[Demonstration]], NarrowingPolicy],
     observe: Callable[[Observation, Any], Tensor],
     *,
     oracle_share: float,
@@ -134,18 +144,25 @@ def collect(
     tasks = [demonstration.task for demonstration in demonstrations]
     teacher = Oracle(demonstrations, oracle, simulator)
     policy = Mixture(make_learner(demonstrations), teacher, oracle_share, simulator, generator)
+    rows: list[Tensor] = []
     seen: list[Tensor] = []
     wanted: list[Tensor] = []
 
     def keep(step: int, observation: Observation, action: Tensor, memory: MixtureMemory) -> None:
         assert memory.wanted is not None
+        rows.append(memory.flights)
         seen.append(observe(observation, memory.learner))
         wanted.append(memory.wanted)
 
-    log = fly(simulator_for(tasks, device=device, config=simulator), tasks, policy, horizon=horizon, watch=keep)
-    all_seen, all_wanted = torch.stack(seen, 1).cpu(), torch.stack(wanted, 1).cpu()
+    log = fly(
+        simulator_for(tasks, device=device, config=simulator), tasks, policy,
+        horizon=horizon, watch=keep, watches_all=False,
+    )  # fmt: skip
+    flight_by_flight = torch.cat(rows).argsort(stable=True)
+    lengths = torch.cat(rows).bincount().tolist()
+    all_seen, all_wanted = (torch.split(torch.cat(kept)[flight_by_flight].cpu(), lengths) for kept in (seen, wanted))
     return [
-        Lesson(flight, all_seen[row, :length].clone(), all_wanted[row, :length].clone())
+        Lesson(flight, all_seen[row][:length].clone(), all_wanted[row][:length].clone())
         for row, (flight, length) in enumerate(zip(flights, log.num_steps.tolist(), strict=True))
     ]
 

@@ -47,6 +47,7 @@ from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
 from pvn.model.mapping import InstructedModel
+from pvn.rollout.policy import NarrowingPolicy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.systems import AGENT_FILE
 
@@ -58,7 +59,7 @@ Losses = dict[str, Tensor]
 """By name, each a mean over the predictions that it applies to."""
 
 
-class ImitatingAgent(LearnedAgent, Protocol):
+class ImitatingAgent(LearnedAgent, NarrowingPolicy, Protocol):
     """An agent that learns by imitation."""
 
     @property

@@ -95,15 +95,14 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
     """
     if not config.uses_goal:
         distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
-    if config.num_parts > 1:
-        following = torch.stack([distributions[:, :-1], distributions[:, 1:]], 1)  # (B, 2, P, S, S)
-        around = torch.einsum("bp,bkpij->bkij", progress, following)
-        # A full circle ends where it starts: a goal that was always in view would end it there.
-        goal = progress[:, -1, None, None, None] * distributions[:, -1:]
-        distributions = torch.cat([around, goal], 1)
     own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
-    cropped = to_drone_frame(distributions, pose_map, own, config.grid).flatten(1)
-    return cropped if config.num_parts == 1 else torch.cat([cropped, progress], 1)
+    cropped = to_drone_frame(distributions, pose_map, own, config.grid).flatten(2)  # (B, P + 1, crop * crop)
+    if config.num_parts == 1:
+        return cropped.flatten(1)
+    here, following = ((progress[:, :, None] * parts).sum(1) for parts in (cropped[:, :-1], cropped[:, 1:]))
+    # A full circle ends where it starts: a goal that was always in view would end it there.
+    goal = progress[:, -1:] * cropped[:, -1]
+    return torch.cat([here, following, goal, progress], 1)
 
 
 def to_action(

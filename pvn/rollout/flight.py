@@ -100,7 +100,12 @@ def simulator_for(
 
 
 def _fly_to_the_end(
-    simulator: FlightSimulator, tasks: Sequence[Task], policy: Policy, horizon: int, watch: OnStep | None
+    simulator: FlightSimulator,
+    tasks: Sequence[Task],
+    policy: Policy,
+    horizon: int,
+    watch: OnStep | None,
+    watches_all: bool,
 ) -> FlightLog:
     """Step until all flights have stopped or reached the horizon."""
     device = simulator.device
@@ -118,7 +123,7 @@ def _fly_to_the_end(
         if watch is not None:
             watch(step, observation, action, memory)
         left = is_flying.nonzero()[:, 0]
-        is_narrowed = watch is None and len(left) <= NARROWED_AT * len(flights)
+        is_narrowed = not (watch and watches_all) and len(left) <= NARROWED_AT * len(flights)
         if is_narrowed and isinstance(policy, NarrowingPolicy) and isinstance(simulator, NarrowingSimulator):
             simulator, memory = simulator.narrowed(left), policy.narrow(memory, left)
             flights, is_flying, action = flights[left], is_flying[left], action[left]
@@ -151,12 +156,14 @@ def fly(
     *,
     horizon: int = HORIZON,
     watch: OnStep | None = None,
+    watches_all: bool = True,
 ) -> FlightLog:
     """Fly every task until the policy stops, or for `horizon` steps.
 
     The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
     end, or leaves the batch if policy and simulator can do without it. `watch` is called before each step, for pictures
-    and recordings, and sees all flights in every step. Repeated on the same device, flights are identical to the bit.
+    and recordings; it sees all flights in every step, unless watches_all is False. Repeated on the same device, flights
+    are identical to the bit.
     """
     if len(tasks) != simulator.num_flights:
         raise ValueError(
@@ -175,6 +182,6 @@ def fly(
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:
-        return _fly_to_the_end(simulator, tasks, policy, horizon, watch)
+        return _fly_to_the_end(simulator, tasks, policy, horizon, watch, watches_all)
     finally:
         torch.backends.cudnn.deterministic = before

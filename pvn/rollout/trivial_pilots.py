@@ -24,6 +24,9 @@ class Stop:
         action[:, 2] = 1.0
         return action, None
 
+    def narrow(self, memory: None, flights: Tensor) -> None:
+        """No memory is needed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Average:
@@ -44,3 +47,7 @@ class Average:
         row = torch.tensor([0.0 if stops else self.speed, 0.0, float(stops)])
         action = row.to(observation.pose_world.device).repeat(len(observation.pose_world), 1)
         return action, memory + 1
+
+    def narrow(self, memory: int, flights: Tensor) -> int:
+        """The number of steps taken, which all flights share."""
+        return memory

@@ -65,6 +65,30 @@ def test_what_is_collected_is_labelled_by_the_oracle(segments):
         assert (lesson.wanted[:-1, 2] == 0).all() and (lesson.wanted[:-1, 0] >= 0.3 - 1e-6).all()
 
 
+@pytest.mark.parametrize("oracle_share", [1.0, 0.7])
+def test_lessons_do_not_depend_on_when_other_flights_leave_the_batch(oracle_share, segments, monkeypatch):
+    def lessons_of(narrowed_at):
+        monkeypatch.setattr("pvn.rollout.flight.NARROWED_AT", narrowed_at)
+        flights, counts = list(range(8)), []
+
+        def pose_seen_by(observation, memory):
+            counts.append(len(observation.pose_world))
+            return observation.pose_world
+
+        lessons = collect(
+            segments, flights, lambda demonstrations: Average(speed=1.5, num_steps=10**6), pose_seen_by,
+            oracle_share=oracle_share, horizon=60, simulator=BLIND, device="cpu",
+            generator=torch.Generator().manual_seed(3),
+        )  # fmt: skip
+        return lessons, counts
+
+    (early, shrinking), (never, whole) = lessons_of(0.99), lessons_of(0.0)
+    assert set(whole) == {8} and shrinking[-1] < 4 and len({len(lesson.seen) for lesson in never}) > 3
+    for one, other in zip(early, never, strict=True):
+        assert one.flight == other.flight
+        assert torch.equal(one.seen, other.seen) and torch.equal(one.wanted, other.wanted)
+
+
 def test_the_learner_is_made_for_what_is_flown_remembers_what_it_keeps_and_ends_at_the_horizon(segments):
     made_for = []
 
