@@ -354,12 +354,12 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     manifest = _read_manifest(folder)
     classes = _landmark_classes(manifest)
     unannotated: Source = "lani" if str(manifest["name"]).startswith("lani") else "phrases"
-    found: dict[Split, tuple[Segment, ...]] = {}
+    found: dict[Split, list[Segment]] = {}
     for part in manifest["parts"]:
         if part["split"] in splits:
             segments = _read_part(folder / part["file"], classes, unannotated, part.get("sha256"))
-            found[part["split"]] = (*found.get(part["split"], ()), *segments)
-    return Corpus(manifest["name"], {split: found[split] for split in SPLITS if split in found})
+            found.setdefault(part["split"], []).extend(segments)
+    return Corpus(manifest["name"], {split: tuple(found[split]) for split in SPLITS if split in found})
 
 
 def origin(folder: Path | str) -> dict[str, Any]:

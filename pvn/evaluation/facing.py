@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from pvn.corpus.segments import Segment
-from pvn.paths import wrap_radians
 
 FACES_WITHIN = 45.0
 """A flight faces the right way if it is off by at most this, degrees: half of what the camera sees."""
@@ -49,8 +48,8 @@ def measure_facing(
 
     headings (B,): of the drones after their last steps, radians, field frame; is_success (B,); segments: the tasks.
     """
-    wanted = np.array([segment.demonstration.end_heading for segment in segments])
-    off = np.degrees(np.abs(wrap_radians(np.asarray(headings) - wanted)))
+    wanted = [segment.demonstration.end_heading for segment in segments]
+    off = np.array([degrees_off(heading, each) for heading, each in zip(headings, wanted, strict=True)])
     is_turned = np.array([segment.demonstration.turned_to is not None for segment in segments], bool)
     reached = np.asarray(is_success, bool)
     found = {}

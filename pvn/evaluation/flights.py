@@ -28,7 +28,7 @@ from pvn.simulator.compiling import num_cores
 FLIGHTS_PER_BATCH = {"cpu": 8, "cuda": 1024}
 """By device, at most. On a CPU each core flies a batch of its own."""
 LEAST_BATCHES = 16
-"""A CPU's batches are smaller if there would be fewer of them, so that no core is left without one."""
+"""A CPU's batches are smaller if there would be fewer of them, so that up to 16 cores have one each."""
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
@@ -225,7 +225,10 @@ def _resumed(path: Path, expected: Tensor, ends: Sequence[int]) -> Flights:
             "fly again"
         )
     if len(flown) not in ends:
-        raise ValueError(f"{path}: got {len(flown)} flights, expected whole batches of {ends[-1]}; delete it")
+        raise ValueError(
+            f"{path}: got {len(flown)} flights, expected {', '.join(map(str, ends[1:3]))} or the like, batch by batch, "
+            f"up to {ends[-1]}; it was begun by another version: delete it to fly again"
+        )
     return flown
 
 
@@ -246,10 +249,12 @@ def fly_split(
     """
     expected = fingerprint(segments, pilot, device, in_paragraphs=in_paragraphs)
     units = paragraphs_of(segments) if in_paragraphs else [(segment,) for segment in segments]
-    at_once = FLIGHTS_PER_BATCH[device] // max(map(len, units))
-    if pilot.config.look != "own":
-        at_once = 1  # other renderers draw one picture at a time, and keep only a few fields ready
-    size = max(min(at_once, len(units) // LEAST_BATCHES) if device == "cpu" else at_once, 1)
+    size = FLIGHTS_PER_BATCH[device] // max(map(len, units))
+    if device == "cpu":
+        size = min(size, len(units) // LEAST_BATCHES)
+    # In paragraphs, flights stay to the end of their batch; other renderers draw one picture at a time.
+    is_alone = pilot.config.look != "own" or (in_paragraphs and device == "cpu")
+    size = 1 if is_alone else max(size, 1)
     batches = [units[begin : begin + size] for begin in range(0, len(units), size)]
     fly_batches = partial(
         _fly_batches, pilot=pilot, expected=expected, device=device, in_paragraphs=in_paragraphs, watch=watch

@@ -79,6 +79,8 @@ class MixtureMemory:
 
     flights: Tensor
     """(B,) int64: their numbers among all flights that began."""
+    num_begun: int
+    """How many began."""
     learner: Any
     oracle: OracleMemory
     wanted: Tensor | None
@@ -101,9 +103,9 @@ class Mixture:
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> MixtureMemory:
         """Memories of both."""
-        self.max_action, self.num_flights = self.max_action.to(device), len(tasks)
-        flights = torch.arange(len(tasks), device=device)
-        return MixtureMemory(flights, self.learner.begin(tasks, device), self.oracle.begin(tasks, device), None)
+        self.max_action, flights = self.max_action.to(device), torch.arange(len(tasks), device=device)
+        learner, oracle = self.learner.begin(tasks, device), self.oracle.begin(tasks, device)
+        return MixtureMemory(flights, len(tasks), learner, oracle, None)
 
     @torch.no_grad()
     def act(self, observation: Observation, memory: MixtureMemory) -> tuple[Tensor, MixtureMemory]:
@@ -111,9 +113,9 @@ class Mixture:
         own, learner = self.learner.act(observation, memory.learner)
         shown, oracle = self.oracle.act(observation, memory.oracle)
         # Drawn for flights that have left, too: whether they have does not change how the others are flown.
-        is_oracle = torch.rand(self.num_flights, generator=self.generator) < self.oracle_share
+        is_oracle = torch.rand(memory.num_begun, generator=self.generator) < self.oracle_share
         action = torch.where(is_oracle.to(shown.device)[memory.flights, None], shown, own)
-        return action, MixtureMemory(memory.flights, learner, oracle, shown / self.max_action)
+        return action, replace(memory, learner=learner, oracle=oracle, wanted=shown / self.max_action)
 
     def narrow(self, memory: MixtureMemory, flights: Tensor) -> MixtureMemory:
         """The memory of some flights (b,) alone."""

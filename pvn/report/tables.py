@@ -94,7 +94,8 @@ def print_flights(
             if wanted is not None:
                 # Success is about the goal's place alone.
                 off = degrees_off(float(log.pose_world[index, -1, 5]), wanted)
-                end += f", {'faces' if off <= FACES_WITHIN else 'but faces'} {off:.0f} degrees off"
+                is_missed = verdict == "success" and off > FACES_WITHIN
+                end += f", {'but faces' if is_missed else 'faces'} {off:.0f} degrees off"
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
         label = str(index + 1) if labels is None else labels[index]
         table.add_row(label, task.instruction, steps, metres, end)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pvn.rollout.policy import KeepingPolicy, Policy
+from pvn.rollout.policy import KeepingPolicy, NarrowingPolicy, Policy
 from pvn.simulator.interface import Observation
 from pvn.world.task import Task
 
@@ -44,6 +44,11 @@ class Delayed:
         if not isinstance(self.policy, KeepingPolicy):
             return self.begin(tasks, device)
         return self._undecided(self.policy.begin_with(kept, tasks, device), len(tasks), device)
+
+    def narrow(self, memory: DelayedMemory, flights: Tensor) -> DelayedMemory:
+        """The memory of some flights (b,) alone."""
+        assert isinstance(self.policy, NarrowingPolicy)  # all agents here are
+        return DelayedMemory(self.policy.narrow(memory.policy, flights), memory.waiting[flights])
 
     def _undecided(self, memory: Any, num_flights: int, device: torch.device) -> DelayedMemory:
         return DelayedMemory(memory, torch.zeros((num_flights, self.num_steps, 3), device=device))

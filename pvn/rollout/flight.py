@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 NARROWED_AT = 0.75
-"""Share of a batch's flights that still fly at which the others leave it: not at every end, since it copies maps."""
+"""Once this share of a batch's flights or less still fly, the others leave it: not at every end, since maps are
+copied."""
 
 
 @dataclass(frozen=True)
@@ -116,30 +117,32 @@ def _fly_to_the_end(
     has_stopped = torch.ones(len(tasks), dtype=torch.bool, device=device)
     stop = torch.zeros((len(tasks), 3), device=device)
     stop[:, STOP] = 1.0
-    # Of the flights that are in the simulator: which they are, and whether each still flies.
+    # Of the flights that are in the simulator: which they are, whether each still flies, and which of them do.
     flights, is_flying = torch.arange(len(tasks), device=device), torch.ones_like(has_stopped)
+    left = flights
     for step in range(horizon):
         action, memory = policy.act(observation, memory)
+        action = action.to(stop)
         if watch is not None:
             watch(step, observation, action, memory)
-        left = is_flying.nonzero()[:, 0]
-        is_narrowed = not (watch and watches_all) and len(left) <= NARROWED_AT * len(flights)
+        is_narrowed = (watch is None or not watches_all) and len(left) <= NARROWED_AT * len(flights)
         if is_narrowed and isinstance(policy, NarrowingPolicy) and isinstance(simulator, NarrowingSimulator):
             simulator, memory = simulator.narrowed(left), policy.narrow(memory, left)
             flights, is_flying, action = flights[left], is_flying[left], action[left]
+            left = torch.arange(len(flights), device=device)
         # A flight that has ended brakes, regardless of the policy's action.
         action = torch.where(is_flying[:, None], action, stop[: len(flights)])
         num_steps[flights] += is_flying
         observation = simulator.step(action)
         # The braking step belongs to the flight; hovering after it does not.
-        flown = flights[is_flying]
-        poses.append(poses[-1].index_copy(0, flown, observation.pose_world[is_flying]))
-        velocities.append(velocities[-1].index_copy(0, flown, observation.velocity_world[is_flying]))
+        poses.append(poses[-1].index_copy(0, flights[left], observation.pose_world[left]))
+        velocities.append(velocities[-1].index_copy(0, flights[left], observation.velocity_world[left]))
         actions.append(stop.index_copy(0, flights, action))
         is_flying = is_flying & (action[:, STOP] <= 0.5)
-        if not bool(is_flying.any()):
+        left = is_flying.nonzero()[:, 0]
+        if not len(left):
             break
-    has_stopped[flights[is_flying]] = False
+    has_stopped[flights[left]] = False
     return FlightLog(
         pose_world=torch.stack(poses, 1),
         velocity_world=torch.stack(velocities, 1),
@@ -161,7 +164,8 @@ def fly(
     """Fly every task until the policy stops, or for `horizon` steps.
 
     The policy acts on the observation before the step. A flight that has stopped brakes and hovers until the others
-    end, or leaves the batch if policy and simulator can do without it. `watch` is called before each step, for pictures
+    end, or leaves the batch if policy and simulator can do without it; the simulator that was given then stays where it
+    was when the first ones left. `watch` is called before each step, for pictures
     and recordings; it sees all flights in every step, unless watches_all is False. Repeated on the same device, flights
     are identical to the bit.
     """

@@ -83,10 +83,12 @@ class NarrowingSimulator(FlightSimulator, Protocol):
 
 def rows_of(memory: Memory, flights: Tensor) -> Memory:
     """The rows of some flights (b,) of a memory: of each tensor, whose first axis must be the flights, in it and in
-    the dataclasses in it. Whatever else it has, flights share.
+    the dataclasses in it. Numbers and None are what flights share; anything else is refused.
     """
     if isinstance(memory, Tensor):
         return cast(Memory, memory[flights])
     if is_dataclass(memory) and not isinstance(memory, type):
         return replace(memory, **{each.name: rows_of(getattr(memory, each.name), flights) for each in fields(memory)})
-    return memory
+    if memory is None or isinstance(memory, int | float):
+        return memory
+    raise TypeError(f"memory: got {type(memory).__name__}, expected tensors, numbers and None, in dataclasses or alone")

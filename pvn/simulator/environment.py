@@ -136,7 +136,7 @@ class FieldVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[type-arg]
 
     def _observe(self) -> dict[str, Any]:
         observation = self.simulator.observe()
-        self._image = observation.image.cpu().numpy()
+        self._image = np.ascontiguousarray(observation.image.cpu().numpy())  # black pictures are one byte, repeated
         pose = observation.pose_world.cpu().numpy()
         self._distance = np.hypot(*(pose[:, :2] - self._goals[self._chosen]).T).astype(np.float32)
         instruction = tuple(self.tasks[index].instruction for index in self._chosen)

@@ -68,7 +68,8 @@ class Observation:
     """What a policy gets at each step, for B flights."""
 
     image: Tensor
-    """First-person pictures (B, H, W, 3) uint8, red green blue."""
+    """First-person pictures (B, H, W, 3) uint8, red green blue. Black ones (quality "none") are not to be written to:
+    all their pixels are the same byte."""
     pose_world: Tensor
     """Poses (B, 6) float32, field frame: x, y, z (metres), roll, pitch, yaw (radians); see `geometry`."""
     velocity_world: Tensor

@@ -38,10 +38,14 @@ def test_flights_end_at_a_goal_away_from_it_or_without_one(paragraph, capsys):
         ["b", tasks[1].instruction, "1", "4.0 m", "3.0 m from the goal: failure"],
         ["c", tasks[2].instruction, "1", "4.0 m", end],
     ]
-    headings = [0.7, None, 3.0]
+    headings = [0.7, -2.0, 3.0]
     print_flights("facing", tasks, log, goals=[(4.0, 3.0), (4.0, 3.0), None], headings=headings)
     ends = [row[-1] for row in rows(capsys.readouterr().out)]
-    assert ends == ["3.0 m from the goal: success, faces 40 degrees off", "3.0 m from the goal: failure", end]
+    assert ends == [
+        "3.0 m from the goal: success, faces 40 degrees off",
+        "3.0 m from the goal: failure, faces 115 degrees off",
+        end,
+    ]
     print_flights("facing", tasks[:1], log, goals=[(4.0, 3.0)], headings=[-2.0])
     assert rows(capsys.readouterr().out)[0][-1] == "3.0 m from the goal: success, but faces 115 degrees off"
     print_flights("one flight", tasks[:1], log, goals=[None], is_own_world=False)

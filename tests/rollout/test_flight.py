@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import FlightLog, fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
+from pvn.rollout.policy import rows_of
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.layout import sample_layout
@@ -60,6 +62,28 @@ class Counted(Oracle):
         self.counts.append(len(observation.pose_world))
         assert observation.image.shape[0] == len(observation.pose_world) == len(memory.index)
         return super().act(observation, memory)
+
+
+class Precise(Oracle):
+    """An oracle whose actions have 64 bits, as those of a policy that computes by NumPy."""
+
+    def act(self, observation, memory):
+        action, memory = super().act(observation, memory)
+        return action.double(), memory
+
+
+def test_actions_may_have_64_bits(oracle_log):
+    assert torch.equal(flown(Precise(DEMONSTRATIONS)).pose_world, oracle_log.pose_world)
+
+
+def test_late_commands_leave_the_batch_too():
+    log, watched = (flown(Delayed(Oracle(DEMONSTRATIONS), 2), watch=watch) for watch in (None, lambda *step: None))
+    assert torch.equal(log.pose_world, watched.pose_world) and torch.equal(log.num_steps, watched.num_steps)
+
+
+def test_a_memory_that_cannot_be_split_by_flights_is_refused():
+    with pytest.raises(TypeError, match="memory: got tuple, expected tensors, numbers and None, in dataclasses"):
+        rows_of((torch.zeros(3),), torch.tensor([0]))
 
 
 @pytest.mark.parametrize("horizon", [12, 100])

@@ -136,7 +136,7 @@ function placeNames(landmarks, low, extent) {
       for (const shift of [0, -half, half]) if (level < extent && level > line) places.push([within(x + shift), level]);
     const isFree = ([left, level]) =>
       taken.every(([other, height, width]) => Math.abs(height - level) >= line || Math.abs(other - left) >= half + width);
-    const [left, level] = places.find(isFree) || places[0];
+    const [left, level] = places.find(isFree) || places[0] || [within(x), below];
     taken.push([left, level, half]);
     return [left, level];
   });
