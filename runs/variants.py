@@ -4,7 +4,7 @@
     python runs/variants.py --out variants --device cuda                              # all of them
     python runs/variants.py --out variants --device cuda --variant paper no-strays    # two of them
 
-`literal` is the paper's recipe as it is written; ten others are the preset `paper` with one of our changes taken back
+`literal` is the paper's recipe as written, but for batches of two; ten others are `paper` with one change taken back
 (docs/agent.md). Four more ask why two rows of the results table differ from the paper's (docs/results.md): targets
 of a third of a cell for stage 2, a stage 1 of 8 epochs and commands that come a step late are flown with an ideal
 second stage, too; pictures from varied heights in training are flown at half the height, too.

@@ -56,6 +56,26 @@ def test_the_results_page_tells_what_our_changes_give():
         assert f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})" in text.split("### What our changes")[1]
 
 
+def test_nothing_grows_faster_than_in_proportion_to_its_size():
+    growth = runpy.run_path(str(RUNS / "growth.py"))
+    rows = [{"size": size, "seconds": 3.0 * size**2, "megabytes": 100.0} for size in (1, 10, 40)]
+    assert growth["exponent"](rows, "seconds") == pytest.approx(2) and growth["exponent"](rows, "megabytes") == 0
+    found = json.loads((RUNS.parent / "docs" / "results" / "growth.json").read_text(encoding="utf-8"))
+    assert found.keys() == growth["WORK"].keys() == growth["TITLES"].keys() == growth["sizes_of"](3).keys()
+    powers = [growth["exponent"](rows, "seconds") for rows in found.values()]
+    assert f"powers of {min(powers):.2f} to {max(powers):.2f};" in (RUNS.parent / "docs" / "benchmarks.md").read_text()
+    assert max(powers) < 1.2 and max(growth["exponent"](rows, "megabytes") for rows in found.values()) < 1
+
+
+@pytest.mark.slow
+def test_growth_is_measured_and_drawn(tmp_path):
+    command = [sys.executable, str(RUNS / "growth.py"), "--out", str(tmp_path), "--most", "0.1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "growth.png").stat().st_size > 10_000 and ended.stdout.count("grow with the power") == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["growth.json", "growth.png"]
+
+
 @pytest.mark.parametrize("folder", ["two-epochs", "augmentation"])
 def test_the_results_page_has_the_table_of_the_variants_that_were_run(folder):
     plus = runpy.run_path(str(RUNS / "plus.py"))

@@ -41,8 +41,8 @@ def paper() -> Recipe:
 
 
 LITERAL: Mapping[str, Mapping[str, Any]] = {
-    # The paper's batches are of one segment; two are the fewest that half an hour of an H200 allows. Of two flights
-    # one can only stray with the other, so that a share of 0.5 would leave a quarter of them straying.
+    # The paper's batches are of one segment; with two, `literal` takes no more than half an hour of an H200. Of two
+    # flights one can only stray with the other, so that a share of 0.5 would leave a quarter of them straying.
     "small batches": {"stage1.flights_per_batch": 2, "stage1.stray_share": 0.5**0.5, "stage2.batch_size": 16},
     "plain Adam": {
         "stage1.optimizer": "Adam", "stage1.max_gradient_norm": None, "stage2.optimizer": "Adam",
@@ -63,7 +63,7 @@ LITERAL: Mapping[str, Mapping[str, Any]] = {
 
 
 def literal() -> Recipe:
-    """The paper's recipe as it is written; where the paper says nothing, as `paper`."""
+    """The paper's recipe as it is written, but for batches of two; where the paper says nothing, as `paper`."""
     changes = {name: value for part in LITERAL.values() for name, value in part.items()}
     return with_changes(Recipe(name="literal"), changes)
 
