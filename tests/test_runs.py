@@ -287,5 +287,5 @@ def test_the_results_page_tells_how_many_paragraphs_are_brought_to_the_end(name)
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
     scripts = sorted(RUNS.glob("*.py"))
-    assert len(scripts) == 3
+    assert len(scripts) == 4
     subprocess.run([sys.executable, "-c", LOAD, *scripts], cwd=RUNS.parent, check=True)
