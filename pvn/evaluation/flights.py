@@ -226,8 +226,8 @@ def _resumed(path: Path, expected: Tensor, ends: Sequence[int]) -> Flights:
         )
     if len(flown) not in ends:
         raise ValueError(
-            f"{path}: got {len(flown)} flights, expected {', '.join(map(str, ends[1:3]))} or the like, batch by batch, "
-            f"up to {ends[-1]}; it was begun by another version: delete it to fly again"
+            f"{path}: got {len(flown)} flights, expected whole batches, which end at {', '.join(map(str, ends[1:3]))} "
+            f"and so on up to {ends[-1]}; another version may have begun it: delete it to fly again"
         )
     return flown
 

@@ -41,7 +41,7 @@ def paper() -> Recipe:
 
 
 LITERAL: Mapping[str, Mapping[str, Any]] = {
-    # The paper's batches are of one segment; with two, `literal` takes no more than half an hour of an H200. Of two
+    # The paper's batches are of one segment; with two, `literal` should take less than half an hour of an H200. Of two
     # flights one can only stray with the other, so that a share of 0.5 would leave a quarter of them straying.
     "small batches": {"stage1.flights_per_batch": 2, "stage1.stray_share": 0.5**0.5, "stage2.batch_size": 16},
     "plain Adam": {

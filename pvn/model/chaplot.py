@@ -188,8 +188,7 @@ class Chaplot:
 
     def narrow(self, memory: ChaplotMemory, flights: Tensor) -> ChaplotMemory:
         """The memory of some flights (b,) alone."""
-        others = replace(memory, state=memory.state[0], cell=memory.cell[0])
-        rows = rows_of(others, flights)
+        rows = rows_of(replace(memory, state=memory.state[0], cell=memory.cell[0]), flights)
         return replace(rows, state=rows.state[None], cell=rows.cell[None])
 
     def maps(self, memory: ChaplotMemory) -> AgentMaps | None:

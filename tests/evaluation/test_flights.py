@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -54,6 +55,14 @@ def test_whoever_interrupts_an_evaluation_waits_for_no_further_flights(meadow):
         fly_split(meadow["train"][:12], load_pilot("oracle"), watch=interrupt)
     assert caught.tb is not None, "which keeps the interrupted function alive, as a program does that reports it"
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("flight")]
+
+
+@pytest.mark.parametrize(("count", "size"), [(12, 1), (40, 2), (150, 8)])
+def test_a_cpus_batches_have_up_to_eight_flights_and_fewer_if_there_would_be_under_sixteen_of_them(meadow, count, size):
+    done = []
+    fly_split(meadow["train"][:count], load_pilot("stop"), watch=done.append)
+    assert done[0] == 0 and done[-1] == count
+    assert {after - before for before, after in pairwise(done[:-1])} == {size}
 
 
 def test_flights_that_are_not_kept_are_the_same(meadow, tmp_path):
