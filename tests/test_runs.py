@@ -47,13 +47,21 @@ def test_the_results_page_tells_what_our_changes_give():
     results = RUNS.parent / "docs" / "results" / "variants"
     table = runpy.run_path(str(RUNS / "variants.py"))["table_of"](results)
     text = (results.parents[1] / "results.md").read_text(encoding="utf-8")
-    assert len(table.splitlines()) == 2 + 5 and table in text
+    section = text.split("### What our changes")[1].split("\n## ")[0]
+    assert len(table.splitlines()) == 2 + 10 and table in section
     assert table.count("| no-strays | 52.5 ") == 1 and "(-19.1 to -15.9) |" in table
+    gains = {cells[1].strip(): cells[4].split()[0] for cells in (line.split("|") for line in table.splitlines()[3:])}
+    for name, told in (
+        ("mean-over-classes", "instead of their mean {} points"),
+        ("plain-Adam", "clipped gradients with AdamW {}"),
+        ("no-words-first", "and words first {}."),
+    ):
+        assert told.format(gains[name].removeprefix("+")) in section
     for name in ("ideal-act", "altitude2.5"):
         rate = Summary.from_json(
             json.loads((results / f"paper_{name}_dev.json").read_text(encoding="utf-8"))
         ).overall.sr
-        assert f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})" in text.split("### What our changes")[1]
+        assert f"{rate.value:.1f}% ({rate.low:.1f} to {rate.high:.1f})" in section
 
 
 def test_nothing_grows_faster_than_in_proportion_to_its_size():
