@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,7 +24,8 @@ from pvn.learning.demonstrations import Demonstrations, Selection, Sizes
 from pvn.model.mapping import InstructedModel
 
 STEPS_BEFORE_RECORDING = 5
-"""Steps launched kernel by kernel, in which everything is compiled, before a GPU's step is recorded as a graph."""
+"""Steps launched kernel by kernel, in which everything is compiled, before a GPU's step of that size is recorded as a
+graph."""
 
 OnProgress = Callable[[int, int, dict[str, float]], None]
 """Called periodically with a step's number, the number of steps, and metrics by name."""
@@ -269,6 +271,24 @@ def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch
     return list(torch.tensor_split(order, ends))
 
 
+def usual_sizes(demonstrations: Demonstrations, limits: Sizes) -> tuple[int, int]:
+    """Frames and predictions that are enough for nine in ten of the batches that fit the limits."""
+    counts = _counts(demonstrations)
+    batches = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))
+    sizes = [[count[flights.numpy()].sum() for flights in batches] for count in counts]
+    frames, predictions = (math.ceil(np.quantile(each, 0.9)) for each in sizes)
+    return frames, predictions
+
+
+def in_units(num_frames: int, num_predictions: int, unit: Sizes) -> Sizes:
+    """The fewest times the unit's frames and predictions into which those of a batch fit; its flights once.
+
+    Steps of few sizes can all be recorded, and a batch of short flights is not padded to the longest there are.
+    """
+    times = max(math.ceil(num_frames / unit.frames), math.ceil(num_predictions / unit.predictions), 1)
+    return replace(unit, frames=times * unit.frames, predictions=times * unit.predictions)
+
+
 def optimise(
     model: InstructedModel,
     demonstrations: Demonstrations,
@@ -286,7 +306,8 @@ def optimise(
 ) -> None:
     """Train a model on demonstrations; checkpoints go to `path`.
 
-    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any; take_step takes one
+    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any, which on a GPU are
+    multiples of those for which the model is compiled; take_step takes one
     step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives
     metrics on the dev split.
 
@@ -299,20 +320,30 @@ def optimise(
     )
     done = load_training(path, model, optimizer) if is_resumed and path.exists() else 0
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
-    padded = replace(limits, predictions=max(limits.predictions, model.maps_at_once or 0)) if is_recorded else None
+    unit = replace(
+        limits, frames=model.frames_at_once or limits.frames, predictions=model.maps_at_once or limits.predictions
+    )
+    counts = _counts(demonstrations)
     epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
     batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
     num_steps, measured = len(batches), dict[str, float]()
     take: Callable[[Selection], Result] = functools.partial(take_step, optimizer)
+    launched, recorded = Counter[Sizes](), dict[Sizes, Callable[[Selection], Result]]()
     model.train()
     with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
-            selection = select_batch(step, batches[step], padded)
+            flights = batches[step]
+            # Flights that copy movements copy each other's, so that the batch has as many frames.
+            num_frames, num_predictions = (int(count[flights.numpy()].sum()) for count in counts)
+            sizes = in_units(num_frames, num_predictions, unit) if is_recorded else None
+            selection = select_batch(step, flights, sizes)
             set_rate(optimizer, config.rate_share(step, num_steps))
             torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
-            if is_recorded and step == done + STEPS_BEFORE_RECORDING:
-                take = record(take, selection)
-            result = take(selection)
+            if sizes is not None:
+                launched[sizes] += 1
+                if launched[sizes] == STEPS_BEFORE_RECORDING + 1:
+                    recorded[sizes] = record(take, selection)
+            result = take(selection) if sizes not in recorded else recorded[sizes](selection)
             if measure is not None and (step + 1) % config.measure_every == 0:
                 measured = {f"dev_{what}": value for what, value in measure().items()}
             is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1

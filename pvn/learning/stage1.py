@@ -25,6 +25,7 @@ from pvn.learning.optimisation import (
     optimise,
     optimizer_class,
     precision,
+    usual_sizes,
 )
 from pvn.learning.random_looks import FlightLooks, RandomLooks, draw_looks
 from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
@@ -89,11 +90,14 @@ def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tupl
     """Pictures and predictions in a step for which stage 1 is compiled.
 
     The corpus does not matter unless its flights are very short or batches are counted in flights, so that code can be
-    compiled before there is one.
+    compiled before there is one. Batches that are counted in flights have mostly far fewer pictures than the longest
+    flights would: nine in ten fit, and the others are computed in several pieces.
     """
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
     frames, predictions = limits.frames, limits.predictions
-    if config.flights_per_batch is None:
+    if config.flights_per_batch is not None:
+        frames, predictions = usual_sizes(demonstrations, limits)
+    else:
         in_long_flights = frames * config.frame_every / math.lcm(config.frame_every, config.predict_every)
         predictions = max(predictions, min(math.ceil(SPARE_PREDICTIONS * in_long_flights), frames))
     # A process's part of a batch varies a little in size.

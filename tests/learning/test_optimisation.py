@@ -16,10 +16,12 @@ from pvn.learning.optimisation import (
     batch_limits,
     clip_gradients,
     draw_batches,
+    in_units,
     optimise,
     optimizer_class,
     rate_share,
 )
+from pvn.learning.stage1 import Stage1Config, compiled_sizes
 
 
 @pytest.mark.parametrize(("name", "left"), [("AdamW", 1 - 0.01 * 0.1), ("Adam", 1 - 0.01)])
@@ -53,10 +55,33 @@ def test_a_batch_has_at_most_as_many_flights_as_it_may(num_flights, shown):
     assert [len(flights) for flights in batches] == [num_flights] * (len(shown) // num_flights)
     assert sorted(torch.cat(batches).tolist()) == list(range(len(shown)))
     assert limits.flights == num_flights + 1 and limits.frames <= num_flights * shown.longest
-    for flights in batches:  # a recorded step has one size
+    for flights in batches:
         assert select(shown, flights, sizes=limits).sizes == limits
     with pytest.raises(ValueError, match="flights_per_batch: got 0, expected at least 1"):
         OptimisationConfig(flights_per_batch=0)
+
+
+@pytest.mark.parametrize("num_flights", [1, 2, 5])
+def test_most_batches_fit_the_sizes_for_which_code_is_compiled_and_the_others_take_several(num_flights, shown):
+    lengths = torch.randint(4, 40, (400,), generator=torch.Generator().manual_seed(0))
+    step = torch.cat([torch.arange(length) for length in lengths.tolist()])
+    many = replace(
+        shown, first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]), is_planned=step % 3 == 0
+    )
+    config = Stage1Config(frames_per_batch=512, flights_per_batch=num_flights, stray_share=0.0)
+    limits = batch_limits(many, 512, num_flights)
+    frames, predictions = compiled_sizes(many, config)
+    assert frames < limits.frames and predictions < limits.predictions
+    unit, times = Sizes(frames, limits.flights, predictions), []
+    for flights in draw_batches(many, limits, torch.Generator().manual_seed(0)):
+        own = select(many, flights).sizes
+        sizes = in_units(own.frames, own.predictions, unit)
+        times.append(sizes.frames // frames)
+        assert sizes == Sizes(times[-1] * frames, limits.flights, times[-1] * predictions)
+        assert select(many, flights, sizes=sizes).sizes == sizes  # it fits
+        if times[-1] > 1:  # and no fewer would do
+            assert own.frames > sizes.frames - frames or own.predictions > sizes.predictions - predictions
+    assert 0.8 * len(times) <= times.count(1) < len(times)
 
 
 def test_a_resumed_optimizer_has_its_averages_laid_out_as_its_parameters_are(tmp_path):
