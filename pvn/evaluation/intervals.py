@@ -128,12 +128,13 @@ def bootstrap_ratios(
         )
     unit, num_units = _units(len(above), clusters)
     num_columns = above.shape[1]
-    sums = np.zeros((num_units, 2 * num_columns))
-    np.add.at(sums, unit, np.concatenate([above, below], axis=1))
+    different, which = np.unique(below, axis=1, return_inverse=True)  # most are ones
+    sums = np.zeros((num_units, num_columns + different.shape[1]))
+    np.add.at(sums, unit, np.concatenate([above, different], axis=1))
     totals = np.concatenate([resampled_sums(drawn, sums) for drawn in draw_units(num_units, bootstrap)])
 
     def divide(total: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        top, bottom = total[..., :num_columns], total[..., num_columns:]
+        top, bottom = total[..., :num_columns], total[..., num_columns + which]
         return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
     resampled = divide(totals)  # (resamples, K)

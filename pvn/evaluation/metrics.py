@@ -6,16 +6,25 @@ Paths are compared in metres, in the field frame, from above. docs/metrics.md ha
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from pvn.evaluation.path_distances import nearest_distances, transport_cost, warping_cost
-from pvn.paths import Points, distances_along, path_length, points_along
+from pvn.evaluation.path_distances import (
+    compare_flights,
+    count_entries,
+    evenly_spaced,
+    length_weighted_coverage,
+    likeness,
+    spread_masses,
+    transport_cost,
+    travelled_along,
+)
+from pvn.paths import Points, path_length
 from pvn.rollout.flight import FlightLog
+from pvn.simulator.compiling import run_in_parallel
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
@@ -81,9 +90,9 @@ class FlightMetrics:
         return self.has_stopped[:, None] & (self.stop_distance[:, None] < np.asarray(radii))
 
 
-def _at_shares(points: Points, shares: Points) -> Points:
-    """The points (N, 2) at these shares (N,) of the length of a path (P, 2)."""
-    return points_along(points, shares * distances_along(points)[-1])
+def _plain(points: Points) -> Points:
+    """As compiled code takes them."""
+    return np.ascontiguousarray(points, np.float64)
 
 
 def resample(points: Points, spacing: float = SPACING) -> Points:
@@ -91,41 +100,32 @@ def resample(points: Points, spacing: float = SPACING) -> Points:
 
     A path that goes nowhere is one point.
     """
-    # A length that rounding has pushed past a whole number of spacings must not add a point.
-    count = math.ceil(path_length(points) / spacing - 1e-6)
-    return _at_shares(points, np.linspace(0.0, 1.0, count + 1)) if count else points[:1]
+    path = _plain(points)
+    even: Points = evenly_spaced(path, travelled_along(path), spacing)
+    return even
 
 
 def masses(points: Points, count: int = NUM_MASSES) -> Points:
     """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2): each in the middle of its share."""
-    return _at_shares(points, (np.arange(count) + 0.5) / count)
+    path = _plain(points)
+    spread: Points = spread_masses(path, travelled_along(path), count)
+    return spread
 
 
 def normalised_dtw(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
     """How alike two paths (P, 2) and (Q, 2) are (nDTW): 1 if they agree, exp(-1) if they keep `radius` apart."""
-    reference = resample(demonstrated)
-    return math.exp(-warping_cost(resample(flown), reference) / (len(reference) * radius))
+    return float(likeness(resample(flown), resample(demonstrated), radius))
 
 
 def coverage_weighted_length(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
     """How well a flight (P, 2) covers the demonstrated path (Q, 2), weighted by how well its length fits (CLS)."""
-    coverage = float(np.exp(-nearest_distances(resample(demonstrated), resample(flown)) / radius).mean())
-    expected = coverage * path_length(demonstrated)
-    off = abs(expected - path_length(flown))
-    return coverage * (expected / (expected + off) if off else 1.0)
+    lengths = path_length(flown), path_length(demonstrated)
+    return float(length_weighted_coverage(resample(flown), lengths[0], resample(demonstrated), lengths[1], radius))
 
 
 def earth_movers_distance(flown: Points, demonstrated: Points) -> float:
     """Metres that the mass of one path (P, 2) must be moved on average to become the other (Q, 2)."""
     return float(transport_cost(masses(flown), masses(demonstrated)))
-
-
-def _transport_score(flown: Points, demonstrated: Points, emd: float) -> float:
-    """The share, 0 to 1, of the way from a flight that never left its start to one along the demonstrated path."""
-    unmoved = float(np.hypot(*(masses(demonstrated) - flown[0]).T).mean())
-    if unmoved < STILL:  # the demonstration goes nowhere either
-        return float(emd < STILL)
-    return max(0.0, 1.0 - emd / unmoved)
 
 
 @functools.cache
@@ -141,9 +141,7 @@ def obstacles(layout: Layout, altitude: float = ALTITUDE) -> Points:
 
 def count_collisions(flown: Points, discs: Points) -> int:
     """How often a path (P, 2) enters one of the discs (N, 3); each entry counts once, however long it stays inside."""
-    away = np.linalg.norm(resample(flown)[:, None] - discs[None, :, :2], axis=-1)  # (points, discs)
-    is_inside = away < discs[:, 2]
-    return int((is_inside[1:] & ~is_inside[:-1]).sum())
+    return int(count_entries(resample(flown), discs))
 
 
 def flown_paths(log: FlightLog) -> list[Points]:
@@ -183,21 +181,19 @@ def measure_flights(
     goal = np.array([demonstration.goal for demonstration in demonstrations]).reshape(-1, 2)
     end = np.array([path[-1] for path in paths]).reshape(-1, 2)
     stop_distance = np.hypot(*(end - goal).T)
-    closest = np.array(
-        [nearest_distances(spot[None], resample(path))[0] for spot, path in zip(goal, paths, strict=True)]
-    )
-    is_success = stopped & (stop_distance < SUCCESS_M)
-    flown = np.array([path_length(path) for path in paths])
-    demonstrated = np.array([path_length(demonstration.path) for demonstration in demonstrations])
-    longer = np.maximum(flown, demonstrated)
-    efficiency = np.divide(demonstrated, longer, out=np.ones_like(longer), where=longer > 0)
     layouts = [demonstration.task.layout for demonstration in demonstrations]
     discs = {id(layout): obstacles(layout, altitude) for layout in layouts}
-    pairs = [(path, demonstration.path) for path, demonstration in zip(paths, demonstrations, strict=True)]
-    ndtw = np.array([normalised_dtw(*pair) for pair in pairs])
-    emd = np.array([earth_movers_distance(*pair) for pair in pairs])
-    score = np.array([_transport_score(*pair, cost) for pair, cost in zip(pairs, emd.tolist(), strict=True)])
-    collisions = [count_collisions(path, discs[id(layout)]) for path, layout in zip(paths, layouts, strict=True)]
+    scores = np.empty((len(paths), 8))
+    run_in_parallel(
+        compare_flights, len(paths), 16,
+        *_end_to_end(paths, 2), *_end_to_end([one.path for one in demonstrations], 2),
+        *_end_to_end([discs[id(layout)] for layout in layouts], 3),
+        SPACING, NUM_MASSES, SUCCESS_M, STILL, scores,
+    )  # fmt: skip
+    flown, demonstrated, closest, ndtw, cls, emd, score, collisions = scores.T
+    is_success = stopped & (stop_distance < SUCCESS_M)
+    longer = np.maximum(flown, demonstrated)
+    efficiency = np.divide(demonstrated, longer, out=np.ones_like(longer), where=longer > 0)
     return FlightMetrics(
         has_stopped=stopped,
         is_success=is_success,
@@ -207,13 +203,19 @@ def measure_flights(
         spl=is_success * efficiency,
         ndtw=ndtw,
         sdtw=is_success * ndtw,
-        cls=np.array([coverage_weighted_length(*pair) for pair in pairs]),
+        cls=cls,
         emd=emd,
         semd=is_success * score,
-        num_collisions=np.array(collisions, np.int64),
+        num_collisions=collisions.astype(np.int64),
         num_steps=np.array([len(path) - 1 for path in paths], np.int64),
         distance_flown=flown,
     )
+
+
+def _end_to_end(parts: Sequence[Points], columns: int) -> tuple[Points, npt.NDArray[np.int64]]:
+    """The rows (N, columns) of all B parts, and where (B + 1,) those of each begin."""
+    first = np.cumsum([0, *map(len, parts)])
+    return _plain(np.concatenate([np.empty((0, columns)), *parts])), first
 
 
 def measure_log(log: FlightLog, demonstrations: Sequence[Demonstration]) -> FlightMetrics:

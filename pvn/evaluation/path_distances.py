@@ -1,4 +1,7 @@
-"""How far two point sequences are from each other: warping, transport, coverage. Scalar code compiled by Numba."""
+"""How alike two paths are: warping, transport, coverage. Scalar code compiled by Numba.
+
+It all lies in one file, because Numba does not notice changes of functions that a cached one calls in another.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,45 @@ import numba
 import numpy as np
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
+def travelled_along(path):
+    """Distance (P,) from the first of a path's points (P, 2) to each of them along the path, metres."""
+    travelled = np.zeros(len(path))
+    for i in range(1, len(path)):
+        travelled[i] = travelled[i - 1] + math.hypot(path[i, 0] - path[i - 1, 0], path[i, 1] - path[i - 1, 1])
+    return travelled
+
+
+@numba.njit(cache=True, nogil=True)
+def points_at(path, travelled, distances):
+    """Points (N, 2) at ascending distances (N,) along a path (P, 2); travelled (P,): of its points."""
+    points, leg = np.empty((len(distances), 2)), 0
+    for i in range(len(distances)):
+        while leg < len(path) - 2 and travelled[leg + 1] < distances[i]:
+            leg += 1
+        following = min(leg + 1, len(path) - 1)
+        length = travelled[following] - travelled[leg]
+        share = min((distances[i] - travelled[leg]) / length, 1.0) if length > 0 else 0.0
+        for axis in range(2):
+            points[i, axis] = path[leg, axis] + share * (path[following, axis] - path[leg, axis])
+    return points
+
+
+@numba.njit(cache=True, nogil=True)
+def evenly_spaced(path, travelled, spacing):
+    """The path (P, 2) as points (N, 2), evenly spaced and at most `spacing` apart, both ends included."""
+    # A length that rounding has pushed past a whole number of spacings must not add a point.
+    count = max(math.ceil(travelled[-1] / spacing - 1e-6), 0)
+    return points_at(path, travelled, travelled[-1] * np.arange(count + 1) / max(count, 1))
+
+
+@numba.njit(cache=True, nogil=True)
+def spread_masses(path, travelled, count):
+    """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2), each in the middle of its share."""
+    return points_at(path, travelled, travelled[-1] * (np.arange(count) + 0.5) / count)
+
+
+@numba.njit(cache=True, nogil=True)
 def warping_cost(points, others):
     """The smallest sum of distances over all warpings of points (N, 2) onto others (M, 2), metres.
 
@@ -27,7 +68,7 @@ def warping_cost(points, others):
     return row[-1]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def nearest_distances(points, others):
     """For each of points (N, 2) the distance (N,) to the nearest of others (M, 2), metres."""
     nearest = np.empty(len(points))
@@ -39,7 +80,7 @@ def nearest_distances(points, others):
     return nearest
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def transport_cost(points, others):
     """The smallest mean distance over all ways to pair points (N, 2) with others (N, 2) one to one, metres.
 
@@ -83,3 +124,75 @@ def transport_cost(points, others):
     for j in range(1, count + 1):
         total += cost[partner[j] - 1, j - 1]
     return total / count
+
+
+@numba.njit(cache=True, nogil=True)
+def likeness(points, reference, radius):
+    """Normalised warping (nDTW) of two evenly spaced paths (N, 2) and (M, 2), 0 to 1."""
+    return math.exp(-warping_cost(points, reference) / (len(reference) * radius))
+
+
+@numba.njit(cache=True, nogil=True)
+def length_weighted_coverage(points, length, reference, reference_length, radius):
+    """Coverage weighted by length (CLS) of evenly spaced paths (N, 2) and (M, 2) of these lengths, 0 to 1."""
+    coverage = 0.0
+    for distance in nearest_distances(reference, points):
+        coverage += math.exp(-distance / radius)
+    coverage /= len(reference)
+    expected = coverage * reference_length
+    off = abs(expected - length)
+    return coverage * (expected / (expected + off)) if off > 0 else coverage
+
+
+@numba.njit(cache=True, nogil=True)
+def transport_score(start, masses, cost, still):
+    """The share, 0 to 1, of the way from a drone that stayed at its start (2,) to one along the masses (N, 2).
+
+    cost: of the drone's own path, metres. Where the masses do not leave the start either, by more than `still`, it is
+    1 or 0.
+    """
+    unmoved = 0.0
+    for i in range(len(masses)):
+        unmoved += math.hypot(masses[i, 0] - start[0], masses[i, 1] - start[1])
+    unmoved /= len(masses)
+    if unmoved < still:
+        return 1.0 if cost < still else 0.0
+    return max(0.0, 1.0 - cost / unmoved)
+
+
+@numba.njit(cache=True, nogil=True)
+def count_entries(points, discs):
+    """How often a path (N, 2) enters one of the discs (D, 3), centre and radius; its first point enters none."""
+    count = 0
+    for disc in range(len(discs)):
+        was_inside = True
+        for i in range(len(points)):
+            away = math.hypot(points[i, 0] - discs[disc, 0], points[i, 1] - discs[disc, 1])
+            is_inside = away < discs[disc, 2]
+            count += is_inside and not was_inside
+            was_inside = is_inside
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def compare_flights(
+    begin, end, flown, first_flown, wanted, first_wanted, discs, first_disc, spacing, num_masses, radius, still, scores
+):
+    """Compare flights `begin` to `end` with what was demonstrated, and write into scores (B, 8).
+
+    Flight i flew flown[first_flown[i] : first_flown[i + 1]] and should have flown wanted[first_wanted[i] : ...], whose
+    last point is its goal, among discs[first_disc[i] : ...]. scores: lengths of both paths; the least distance from
+    the goal; nDTW, CLS, earth mover's distance and its score; entries into discs.
+    """
+    for i in range(begin, end):
+        path, model = flown[first_flown[i] : first_flown[i + 1]], wanted[first_wanted[i] : first_wanted[i + 1]]
+        along, model_along = travelled_along(path), travelled_along(model)
+        points, reference = evenly_spaced(path, along, spacing), evenly_spaced(model, model_along, spacing)
+        masses = spread_masses(model, model_along, num_masses)
+        cost = transport_cost(spread_masses(path, along, num_masses), masses)
+        scores[i, 0], scores[i, 1] = along[-1], model_along[-1]
+        scores[i, 2] = nearest_distances(model[-1:], points)[0]
+        scores[i, 3] = likeness(points, reference, radius)
+        scores[i, 4] = length_weighted_coverage(points, along[-1], reference, model_along[-1], radius)
+        scores[i, 5], scores[i, 6] = cost, transport_score(path[0], masses, cost, still)
+        scores[i, 7] = count_entries(points, discs[first_disc[i] : first_disc[i + 1]])

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def resampled_sums(drawn, sums):
     """Sums (R, K) over the units that each resample (R, U) drew, of the units' own sums (U, K)."""
     totals = np.zeros((len(drawn), sums.shape[1]))
@@ -20,7 +20,7 @@ def resampled_sums(drawn, sums):
     return totals
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def resampled_medians(drawn, first, ranks, ordered):
     """Medians (R,) over all flights of the units that each resample (R, U) drew.
 

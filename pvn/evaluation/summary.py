@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,6 +19,7 @@ from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, boot
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
 from pvn.paths import path_length, points_along
+from pvn.simulator.compiling import num_cores
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),
@@ -247,26 +249,40 @@ def summarise(
         raise ValueError(f"flights: got {len(metrics)} and {len(segments)} segments, expected one flight for each")
     environments = np.array([segment.environment for segment in segments], np.int64)
 
+    kinds = [manoeuvre_kinds(segment) for segment in segments]
+    num_words = [len(tokenise(segment.task.instruction)) for segment in segments]
+    bearings = [start_bearing(segment) for segment in segments]
+    masks: dict[str, dict[str, Sequence[bool]]] = {
+        "overall": {"": [True] * len(segments)},
+        "seen": {"": [segment.is_seen is True for segment in segments]},
+        "unseen": {"": [segment.is_seen is False for segment in segments]},
+        "by_manoeuvre": {name: [name in own for own in kinds] for name in sorted({k for own in kinds for k in own})},
+        "by_length": {name: [low <= n <= high for n in num_words] for name, (low, high) in WORD_BINS.items()},
+        "by_bearing": {name: [bearing == name for bearing in bearings] for name in BEARINGS},
+    }
+
     def group(chosen: Sequence[bool]) -> Group | None:
         mask = np.array(chosen, bool)
         return summarise_group(metrics.select(mask), environments[mask], bootstrap) if mask.any() else None
 
-    def groups(masks: Mapping[str, Sequence[bool]]) -> dict[str, Group]:
-        return {name: found for name, chosen in masks.items() if (found := group(chosen)) is not None}
+    # Resampling is compiled code that releases the interpreter's lock.
+    with ThreadPoolExecutor(num_cores()) as threads:
+        found = {
+            part: {name: threads.submit(group, chosen) for name, chosen in own.items()} for part, own in masks.items()
+        }
 
-    kinds = [manoeuvre_kinds(segment) for segment in segments]
-    num_words = [len(tokenise(segment.task.instruction)) for segment in segments]
-    bearings = [start_bearing(segment) for segment in segments]
+    def groups(part: str) -> dict[str, Group]:
+        results = {name: job.result() for name, job in found[part].items()}
+        return {name: result for name, result in results.items() if result is not None}
+
     return Summary(
         system=system,
         split=split,
-        overall=summarise_group(metrics, environments, bootstrap),
-        seen=group([segment.is_seen is True for segment in segments]),
-        unseen=group([segment.is_seen is False for segment in segments]),
-        by_manoeuvre=groups(
-            {name: [name in own for own in kinds] for name in sorted({k for own in kinds for k in own})}
-        ),
-        by_length=groups({name: [low <= n <= high for n in num_words] for name, (low, high) in WORD_BINS.items()}),
-        by_bearing=groups({name: [bearing == name for bearing in bearings] for name in BEARINGS}),
+        overall=groups("overall")[""],
+        seen=groups("seen").get(""),
+        unseen=groups("unseen").get(""),
+        by_manoeuvre=groups("by_manoeuvre"),
+        by_length=groups("by_length"),
+        by_bearing=groups("by_bearing"),
         successes=_successes(metrics, environments),
     )

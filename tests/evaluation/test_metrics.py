@@ -147,6 +147,23 @@ def test_a_batch_is_its_flights_one_by_one():
             assert value.tolist() == getattr(single, name).tolist(), name
 
 
+def test_flights_are_measured_by_the_functions_for_single_paths():
+    landmarks = tuple(landmark("Tower2", x, y) for x in (17.0, 25.0, 33.0) for y in (17.0, 25.0, 33.0))
+    for seed in range(20):
+        flown, demonstration = 25 + wandering(seed, 40), demonstrated_path(25 + wandering(seed + 100), landmarks)
+        found, model = measure_flights([flown.astype(np.float32)], [True], [demonstration]), demonstration.path
+        for name, metric in (
+            ("ndtw", normalised_dtw),
+            ("cls", coverage_weighted_length),
+            ("emd", earth_movers_distance),
+        ):
+            assert getattr(found, name)[0] == pytest.approx(metric(flown, model), rel=1e-5), name
+        assert found.distance_flown[0] == pytest.approx(path_length(flown), rel=1e-6)
+        assert found.num_collisions[0] == count_collisions(flown, obstacles(Layout(landmarks)))
+        closest = np.hypot(*(resample(flown) - model[-1]).T).min()
+        assert found.is_oracle_success[0] == (closest < 5)
+
+
 def test_flights_that_cannot_be_measured_are_refused():
     demonstration = demonstrated_path(AHEAD)
     with pytest.raises(ValueError, match="got 1 paths, 2 stops and 1 demonstrations"):
