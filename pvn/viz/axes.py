@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, Polygon
 
 from pvn.viz import palette
+from pvn.viz.drawn_text import as_typed
 from pvn.viz.field_views import REACH, Picture, field_from_above
 from pvn.viz.labels import Floats, Rectangle, along_path, place_names, place_numbers
 from pvn.world.layout import Layout
@@ -43,7 +44,7 @@ def draw_picture(axis: Axes, picture: Picture, title: str = "", *, font: float =
     """A picture (H, W, 3) of the whole field; font in points."""
     axis.imshow(picture, extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xticks=[], yticks=[])
-    axis.set_title(title, fontsize=font, pad=2.5 / 7 * font, parse_math=False)
+    axis.set_title(title, fontsize=font, pad=2.5 / 7 * font, **as_typed(title))
 
 
 def draw_names(

@@ -1,28 +1,39 @@
-"""Typed text as it can be drawn: Matplotlib's own font lacks many scripts, and draws some of them wrongly."""
+"""Typed text as it can be drawn: Matplotlib's own font lacks many scripts, and draws some of them wrongly.
+
+Chinese, Japanese and Korean are drawn where the computer has a font for them.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 from PIL import ImageFont
 
 FONT = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
 """Comes with Matplotlib, so is the same everywhere."""
+EAST_ASIAN_FONTS = (
+    "NotoSansCJK", "NotoSansSC", "NotoSansJP", "SourceHanSans", "wqy", "DroidSansFallback", "ipaexg", "PingFang",
+    "Hiragino Sans GB", "AppleSDGothicNeo", "msyh", "YuGoth", "malgun", "Arial Unicode", "unifont",
+)  # fmt: skip
+"""How the files of fonts for Chinese, Japanese and Korean begin; the first that is installed is used."""
 LEFT_OUT = "[…]"
 """Stands for what cannot be drawn, and for the rest of a text that is too long."""
 _WRONGLY_DRAWN = ("R", "AL", "AN", "NSM")
 """Directions of characters that need more than one glyph after the other: right to left, or on top of another."""
 
 
-@functools.cache
-def _drawable_characters() -> frozenset[str]:
-    present = (chr(code) for code in FT2Font(str(FONT)).get_charmap())
+def _letters_of(font: Path) -> frozenset[str]:
+    """The characters that a font has and that are drawn rightly."""
+    present = (chr(code) for code in FT2Font(str(font)).get_charmap())
     return frozenset(
         letter
         for letter in present
@@ -31,11 +42,53 @@ def _drawable_characters() -> frozenset[str]:
     )
 
 
+@functools.cache
+def _own_letters() -> frozenset[str]:
+    return _letters_of(FONT)
+
+
+@functools.cache
+def _east_asian() -> tuple[Path, str, frozenset[str]] | None:
+    """The file, the family and the wide letters of a font for Chinese, Japanese and Korean, if one is installed."""
+    installed = [Path(name) for name in sorted(font_manager.findSystemFonts())]
+    regular = [path for path in installed if not re.search("bold|black|light|thin", path.name, re.IGNORECASE)]
+    for start in EAST_ASIAN_FONTS:
+        for path in (*regular, *installed):
+            if path.name.lower().startswith(start.lower()):
+                font_manager.fontManager.addfont(path)  # its list may be older than the font
+                wide = frozenset(letter for letter in _letters_of(path) if _is_wide(letter))
+                return path, FT2Font(str(path)).family_name, wide
+    return None
+
+
+def _is_wide(letter: str) -> bool:
+    """Whether it is a letter or a punctuation mark as wide as high, which emoji are not."""
+    return unicodedata.east_asian_width(letter) in "WF" and unicodedata.category(letter)[0] in "LPNZ"
+
+
+def _needs_another_font(letter: str) -> bool:
+    return letter not in _own_letters() and _is_wide(letter)
+
+
+def _can_draw(letter: str) -> bool:
+    if not _needs_another_font(letter):
+        return letter in _own_letters()
+    other = _east_asian()
+    return other is not None and letter in other[2]
+
+
 def drawable(text: str) -> str:
-    """The text with each run of characters that cannot be drawn, such as Chinese, Arabic or emoji, as "[…]"."""
-    known = _drawable_characters()
-    marked = "".join(letter if letter in known else "\0" for letter in unicodedata.normalize("NFC", text))
+    """The text with each run of characters that cannot be drawn, such as Arabic or emoji, as "[…]"."""
+    marked = "".join(letter if _can_draw(letter) else "\0" for letter in unicodedata.normalize("NFC", text))
     return re.sub(r"\0(?:\s*\0)*", LEFT_OUT, marked)
+
+
+def as_typed(text: str) -> dict[str, Any]:
+    """How Matplotlib should draw a drawable text: not as a formula, and with another font for letters it lacks."""
+    families = ["DejaVu Sans"]
+    if any(map(_needs_another_font, text)) and (other := _east_asian()) is not None:
+        families.append(other[1])
+    return {"parse_math": False, "fontfamily": families}
 
 
 def quoted(text: str) -> str:
@@ -49,22 +102,39 @@ def font_of(size: float, *, is_bold: bool = False) -> Any:
     return ImageFont.truetype(FONT.with_name("DejaVuSans-Bold.ttf") if is_bold else FONT, size)
 
 
+@functools.cache
+def _wide_font_of(size: float) -> Any:
+    other = _east_asian()
+    return font_of(size) if other is None else ImageFont.truetype(other[0], size)
+
+
+def runs_of(text: str, size: float) -> Iterator[tuple[str, Any]]:
+    """A text in runs of letters of one font, each with its font for Pillow, which knows one at a time."""
+    for is_wide, letters in itertools.groupby(text, _needs_another_font):
+        yield "".join(letters), _wide_font_of(size) if is_wide else font_of(size)
+
+
+def width_of(text: str, size: float) -> float:
+    """Width of a text, in the unit of the font's size."""
+    return float(sum(font.getlength(letters) for letters, font in runs_of(text, size)))
+
+
 def wrapped(text: str, size: float, width: float, max_lines: int | None = None) -> list[str]:
     """The text in lines of at most `width`, in the unit of the font's size; a word that is longer is broken.
 
     A text that would take more than `max_lines` ends with "[…]" where it is cut; a quotation mark is kept.
     """
-    font, lines = font_of(size), [""]
+    lines = [""]
     for word in text.split():
-        if lines[-1] and font.getlength(f"{lines[-1]} {word}") <= width:
+        if lines[-1] and width_of(f"{lines[-1]} {word}", size) <= width:
             lines[-1] += f" {word}"
             continue
         lines.append("")
-        if font.getlength(word) <= width:
+        if width_of(word, size) <= width:
             lines[-1] = word
             continue
         for letter in word:
-            if font.getlength(lines[-1] + letter) > width:
+            if width_of(lines[-1] + letter, size) > width:
                 lines.append("")
             lines[-1] += letter
     lines = lines[1:]
@@ -72,6 +142,6 @@ def wrapped(text: str, size: float, width: float, max_lines: int | None = None) 
         return lines
     ending = f" {LEFT_OUT}”" if text.endswith("”") else f" {LEFT_OUT}"
     last = lines[max_lines - 1]
-    while last and font.getlength(last + ending) > width:
+    while last and width_of(last + ending, size) > width:
         last = last.rpartition(" ")[0] if " " in last else last[:-1]
     return [*lines[: max_lines - 1], last + ending]

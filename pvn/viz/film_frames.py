@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from pvn.paths import distances_along, points_along
 from pvn.viz import palette
 from pvn.viz.axes import goal_circle
-from pvn.viz.drawn_text import font_of, quoted, wrapped
+from pvn.viz.drawn_text import font_of, quoted, runs_of, wrapped
 from pvn.viz.drone_views import views_from
 from pvn.viz.field_views import EXTENT, Bytes, Picture, as_bytes, field_from_above, in_muted_colours, to_pixels
 from pvn.viz.flight_record import FlightRecord, Floats, Moment, interpolate_pose
@@ -209,7 +209,10 @@ def _draw_instruction(image: Image.Image, instruction: str) -> None:
     top = 44 - height * len(lines) / 2 + height / 2
     draw = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
-        draw.text((18, top + height * number), line, fill=palette.FILM_TEXT, font=font_of(size), anchor="lm")
+        left = 18.0
+        for letters, font in runs_of(line, size):
+            draw.text((left, top + height * number), letters, fill=palette.FILM_TEXT, font=font, anchor="lm")
+            left += font.getlength(letters)
 
 
 def _draw_legend(image: Image.Image, record: FlightRecord, has_prediction: bool) -> None:

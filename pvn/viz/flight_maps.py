@@ -20,6 +20,7 @@ from pvn.viz.axes import (
     drone_handles,
     goal_handle,
 )
+from pvn.viz.drawn_text import as_typed
 from pvn.viz.drone_views import views_at
 from pvn.viz.field_views import Bytes, Picture, field_from_above, in_grey
 from pvn.viz.flight_record import FlightRecord, Moment, predicted_moments, spread_evenly
@@ -79,7 +80,8 @@ def draw_maps(path: Path, record: FlightRecord, *, num_steps: int = 4) -> None:
         _draw_moment(row, record, moment, ranges, ground, view)
     for cell, title in zip(cells[0], TITLES, strict=True):
         cell.set_title(title, fontsize=FONT, pad=2.5)
-    figure.suptitle("\n".join(lines), fontsize=LARGE_FONT, parse_math=False)
+    text = "\n".join(lines)
+    figure.suptitle(text, fontsize=LARGE_FONT, **as_typed(text))
     handles = [*drone_handles(), *([] if record.goal is None else [goal_handle()])]
     add_legend(figure, handles, font=FONT, place="outside lower center")
     save_for_paper(figure, path)

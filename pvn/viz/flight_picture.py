@@ -23,7 +23,7 @@ from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
-from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_from
 from pvn.viz.flight_record import Floats, path_end
 from pvn.viz.labels import Rectangle
@@ -156,5 +156,6 @@ def draw_flight(
     titles[-1] += ", the end"
     titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
     _draw_views(strip, views, titles, frames.images[flight, 0])
-    figure.suptitle("\n".join(title), fontsize=TITLE_FONT, parse_math=False)
+    text = "\n".join(title)
+    figure.suptitle(text, fontsize=TITLE_FONT, **as_typed(text))
     save_figure(figure, path)

@@ -28,7 +28,7 @@ from pvn.viz.axes import (
     prediction_handles,
     start_arrow,
 )
-from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.field_views import EXTENT, REACH, field_from_above, in_grey
 from pvn.viz.flight_record import FlightRecord, path_end, predicted_moments, spread_evenly
 from pvn.viz.labels import Rectangle
@@ -133,7 +133,8 @@ def draw_evolutions(path: Path, flights: Sequence[FlightRecord]) -> None:
     rows = np.ravel(figure.subfigures(len(flights), 1, height_ratios=heights))  # type: ignore[arg-type]
     for record, row, lines in zip(flights, rows, captions, strict=True):
         _draw_evolution(row.subplots(1, columns), record)
-        row.suptitle("\n".join(lines), fontsize=LARGE_FONT, parse_math=False)
+        text = "\n".join(lines)
+        row.suptitle(text, fontsize=LARGE_FONT, **as_typed(text))
     has_goals = any(record.demonstrated is not None for record in flights)
     add_legend(figure, [*path_handles(has_goals=has_goals), *prediction_handles()], font=FONT)
     save_for_paper(figure, path)

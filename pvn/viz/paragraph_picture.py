@@ -14,7 +14,7 @@ from matplotlib.figure import SubFigure
 
 from pvn.viz import palette
 from pvn.viz.axes import draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
-from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import picture_note, views_at
 from pvn.viz.flight_record import FlightRecord
 from pvn.viz.saving import save_figure
@@ -56,7 +56,8 @@ def _title(number: int, record: FlightRecord, width_inches: float) -> list[str]:
 
 def _draw_row(row: SubFigure, title: Sequence[str], record: FlightRecord, cells: tuple[int, int]) -> None:
     """What was to be done, how it ended, and what the drone saw on the way: at the start first, at the end last."""
-    row.suptitle("\n".join(title), fontsize=TITLE_FONT, x=0.01, ha="left", parse_math=False)
+    text = "\n".join(title)
+    row.suptitle(text, fontsize=TITLE_FONT, x=0.01, ha="left", **as_typed(text))
     rows, columns = cells
     if rows * columns > len(record.moments) + 1:  # a short flight has fewer views, in one row
         rows, columns = 1, min(columns, len(record.moments) + 1)

@@ -1,6 +1,6 @@
 """Writing figures to files, whole or not at all.
 
-Draw typed text with parse_math=False: Matplotlib would otherwise typeset what is between two dollar signs as a formula.
+Draw typed text with `as_typed`: Matplotlib would otherwise typeset what is between two dollar signs as a formula.
 """
 
 from __future__ import annotations

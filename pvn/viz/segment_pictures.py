@@ -14,7 +14,7 @@ from pvn.corpus.segments import Segment
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down, start_arrow
-from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_from
 from pvn.viz.saving import save_figure
 
@@ -81,9 +81,9 @@ def draw_segment(path: Path, segment: Segment) -> None:
     view.set_title("what the drone sees at the start", fontsize=10, loc="left")
     sentence.set_title(f"segment {segment.id}", fontsize=10, loc="left")
     words = "\n".join(wrapped(quoted(task.instruction), 15, 72 * SIDE_INCHES, 10))
-    sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, parse_math=False)
+    sentence.text(0.0, 0.9, words, fontsize=15, va="top", linespacing=1.4, **as_typed(words))
     note = "\n".join(_annotation_lines(segment))
-    sentence.text(0.0, 0.0, note, fontsize=10, va="bottom", color=palette.NOTE, parse_math=False)
+    sentence.text(0.0, 0.0, note, fontsize=10, va="bottom", color=palette.NOTE, **as_typed(note))
     save_figure(figure, path)
 
 
@@ -106,5 +106,6 @@ def draw_segments(path: Path, segments: Sequence[Segment]) -> None:
     for cell, (segment, lines) in zip(cells.flat, sheet, strict=False):
         _draw_above(cell, segment, SHEET_PX, SHEET_METRES_PER_POINT)
         cell.set(xlabel="", ylabel="", xticks=[], yticks=[], anchor="S")  # room is above, for the title
-        cell.set_title("\n".join(lines), fontsize=12, parse_math=False)
+        text = "\n".join(lines)
+        cell.set_title(text, fontsize=12, **as_typed(text))
     save_figure(figure, path)

@@ -25,7 +25,7 @@ from pvn.viz.axes import (
     prediction_handles,
     start_arrow,
 )
-from pvn.viz.drawn_text import quoted, wrapped
+from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_at
 from pvn.viz.field_views import Picture, field_from_above, in_muted_colours
 from pvn.viz.flight_record import FlightRecord, Moment, spread_evenly
@@ -139,7 +139,6 @@ def draw_summary(path: Path, record: FlightRecord) -> None:
     _draw_seen(seen, record)
     _draw_curves(curves, record)
     verdict = "" if record.is_success is None else " (success)" if record.is_success else " (failure)"
-    figure.suptitle(
-        "\n".join([*said, f"{record.pilot} {record.outcome}{verdict}"]), fontsize=TITLE_FONT, parse_math=False
-    )
+    text = "\n".join([*said, f"{record.pilot} {record.outcome}{verdict}"])
+    figure.suptitle(text, fontsize=TITLE_FONT, **as_typed(text))
     save_figure(figure, path)

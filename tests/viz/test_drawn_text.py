@@ -5,16 +5,83 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib import font_manager
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.viz import film_frames
-from pvn.viz.drawn_text import drawable, font_of, quoted, wrapped
+from pvn.viz import drawn_text, film_frames
+from pvn.viz.drawn_text import as_typed, drawable, quoted, width_of, wrapped
 from pvn.viz.flight_picture import Frames, draw_flight
 from pvn.viz.paragraph_picture import draw_paragraph
 from pvn.viz.summary_figure import draw_summary
 
 ODD = "go to the gorilla 大象 🐘🦒 then اذهب $x^2$ naïve Θ"
+
+
+def _installed(monkeypatch, *fonts):
+    """As on a computer with these fonts."""
+    drawn_text._east_asian.cache_clear()
+    drawn_text._wide_font_of.cache_clear()
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [str(font) for font in fonts])
+
+
+@pytest.fixture(autouse=True)
+def without_other_fonts(monkeypatch):
+    """Whatever this computer has; afterwards it has its own again."""
+    _installed(monkeypatch)
+    yield
+    drawn_text._east_asian.cache_clear()
+    drawn_text._wide_font_of.cache_clear()
+
+
+@pytest.fixture
+def with_chinese(monkeypatch, tmp_path_factory):
+    """A computer with a font for two Chinese letters, each a black square."""
+    pen = TTGlyphPen(None)
+    pen.moveTo((50, 0))
+    for corner in ((50, 900), (950, 900), (950, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    square, names = pen.glyph(), [".notdef", "large", "elephant", "smile"]
+    font = FontBuilder(1000)
+    font.setupGlyphOrder(names)
+    font.setupCharacterMap({ord("大"): "large", ord("象"): "elephant", ord("🙂"): "smile"})
+    font.setupGlyf(dict.fromkeys(names, square))
+    font.setupHorizontalMetrics(dict.fromkeys(names, (1000, 50)))
+    font.setupHorizontalHeader(ascent=900, descent=0)
+    font.setupNameTable({"familyName": "Two Letters", "styleName": "Regular"})
+    font.setupOS2()
+    font.setupPost()
+    path = tmp_path_factory.mktemp("fonts") / "NotoSansCJK-Regular.ttf"
+    font.save(path)
+    _installed(monkeypatch, path)
+
+
+def test_chinese_is_drawn_where_there_is_a_font_for_it(with_chinese):
+    assert drawable("go to 大象 🙂🦒 井 now") == "go to 大象 […] now", "the font lacks one, and emoji are no letters"
+    assert as_typed("to 大象")["fontfamily"] == ["DejaVu Sans", "Two Letters"]
+    assert as_typed("to Θ")["fontfamily"] == ["DejaVu Sans"], "no other font is looked for"
+    assert width_of("大象", 20) == 40 and width_of("go 大", 20) == pytest.approx(width_of("go ", 20) + 20)
+    lines = wrapped(quoted("大象" * 40), 20, 200)
+    assert "".join(lines) == quoted("大象" * 40) and all(width_of(line, 20) <= 200 for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("error")
+def test_pictures_and_films_show_chinese(with_chinese, mapless_record, tmp_path):
+    def inked(text):
+        record = replace(mapless_record, task=replace(mapless_record.task, instruction=text))
+        draw_paragraph(tmp_path / "paragraph.png", [record])
+        image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
+        film_frames._draw_instruction(image, text)
+        paragraph = imread(tmp_path / "paragraph.png")[..., :3]
+        return int((paragraph.max(-1) < 0.2).sum()), int((np.asarray(image)[..., 0] > 128).sum())
+
+    # A letter of this font is a square of nine tenths of its size, nearly all of it ink.
+    for plain, chinese, letter in zip(inked("go"), inked("go 大象大象"), (13, 27), strict=True):
+        assert chinese - plain > 4 * 0.5 * letter**2
 
 
 @pytest.mark.parametrize(
@@ -77,7 +144,7 @@ def test_all_of_the_instruction_fits_above_a_film(text):
 )
 def test_a_text_that_is_too_long_is_cut_between_words_and_says_so(text):
     lines = wrapped(quoted(text), 13, 600, max_lines=3)
-    assert len(lines) <= 3 and all(font_of(13).getlength(line) <= 600 for line in lines)
+    assert len(lines) <= 3 and all(width_of(line, 13) <= 600 for line in lines)
     assert lines[0].startswith("“") and lines[-1].endswith("[…]”")
     words = set(text.split()) | {"[…]"}
     if " " in text:
