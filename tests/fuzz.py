@@ -51,7 +51,7 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.flights import Flights, read_flights, write_flights
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.agent import load_agent, save_agent
-from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.learning.checkpoint import read_tensors, tensor_bytes
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
@@ -158,7 +158,8 @@ def _write_flights(folder: Path) -> list[Path]:
 
 def _write_old_flights(folder: Path) -> list[Path]:
     (path,) = _write_flights(folder)
-    write_tensors(path, {name: value for name, value in read_tensors(path).items() if name != "digest"})
+    tensors = {name: value for name, value in read_tensors(path).items() if name != "digest"}
+    path.write_bytes(tensor_bytes(tensors))
     return [path]
 
 
@@ -438,6 +439,77 @@ def _link() -> Reader:
     return Reader(write, read)
 
 
+def _settings() -> Reader:
+    from pvn.bridges.airsim.settings import read_settings
+
+    content = {
+        "SettingsVersion": 1.2, "SimMode": "Multirotor", "OriginGeopoint": {"Latitude": 47.6, "Longitude": -122.1},
+        "CameraDefaults": {"CaptureSettings": [{"ImageType": 0, "Width": 320, "Height": 180, "FOV_Degrees": 90}]},
+        "Vehicles": {
+            "Drone1": {
+                "VehicleType": "SimpleFlight", "X": 1.0, "Yaw": 90,
+                "Cameras": {"down": {"X": 0.1, "Pitch": -90, "CaptureSettings": [{"ImageType": 0, "Width": 64}]}},
+                "Sensors": {"Lidar1": {"SensorType": 6, "Enabled": True, "NumberOfChannels": 4}},
+            }
+        },
+    }  # fmt: skip
+
+    def write(folder: Path) -> list[Path]:
+        (folder / "settings.json").write_text(json.dumps(content))
+        return [folder / "settings.json"]
+
+    return Reader(write, lambda folder: repr(read_settings(folder / "settings.json")).encode())
+
+
+def _calibration() -> Reader:
+    from pvn.bridges.mavlink.calibration import make_resampler, read_calibration
+
+    content = {
+        "width": 64, "height": 48, "fx": 50.0, "fy": 50.0, "cx": 31.5, "cy": 23.5,
+        "distortion": [0.1, -0.05, 0.001, 0.0], "tilt_degrees": 20.0, "latency_s": 0.1,
+    }  # fmt: skip
+
+    def write(folder: Path) -> list[Path]:
+        (folder / "camera.json").write_text(json.dumps(content))
+        return [folder / "camera.json"]
+
+    def read(folder: Path) -> bytes:
+        calibration = read_calibration(folder / "camera.json")
+        make_resampler(calibration, Camera(width=32, height=18))
+        return repr(calibration).encode()
+
+    return Reader(write, read)
+
+
+def _checkpoint() -> Reader:
+    from pvn.learning.optimisation import load_training, make_optimizer, save_training
+    from pvn.model.instruction import InstructionEncoder
+    from pvn.model.mapping import InstructedModel
+
+    def untrained() -> tuple[InstructedModel, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        model = InstructedModel()  # of a few hundred numbers, where an agent's has a million
+        model.instruction, model.heads = InstructionEncoder(9, 4, 4), None
+        model.add_module("last", torch.nn.Linear(4, 2))
+        return model, make_optimizer(model, 1e-3, 1.0, 0.0, torch.device("cpu"))
+
+    def write(folder: Path) -> list[Path]:
+        model, optimizer = untrained()
+        sum(parameter.sum() for parameter in model.parameters()).backward()  # type: ignore[union-attr]
+        optimizer.step()
+        save_training(folder / "training.safetensors", model, optimizer, 3)
+        return [folder / "training.safetensors"]
+
+    def read(folder: Path) -> bytes:
+        model, optimizer = untrained()
+        done = load_training(folder / "training.safetensors", model, optimizer)
+        averages = [value.numpy().tobytes() for state in optimizer.state.values() for value in state.values()]
+        weights = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
+        return b"".join([str(done).encode(), *weights, *averages])
+
+    return Reader(write, read)
+
+
 READERS: dict[str, Callable[[], Reader]] = {
     "corpus": lambda: Reader(_write_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))),
     "corpus of 0.1": lambda: Reader(
@@ -455,6 +527,9 @@ READERS: dict[str, Callable[[], Reader]] = {
     "mavlink": _mavlink,
     "view": _view,
     "link": _link,
+    "settings": _settings,
+    "calibration": _calibration,
+    "checkpoint": _checkpoint,
     "lani": lambda: Reader(_write_lani, lambda folder: _segments_as_bytes(import_lani(folder).corpus)),
 }
 

@@ -13,7 +13,7 @@ FEWER = {"agent": 50, "agent of 0.1": 100, "own flights": 100, "airsim": 50, "ma
 STREAMS = ("airsim", "mavlink")
 """Many messages at once, of which one that is refused changes only its own answer."""
 
-CHECKED = ("corpus", "agent", "flights")
+CHECKED = ("corpus", "agent", "flights", "checkpoint")
 """Files with checksums."""
 
 

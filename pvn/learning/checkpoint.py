@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from pvn import files
 from pvn.files import replacing
 
+CHECKSUM = "sha256"
+"""Name of the checksum in a file's metadata."""
+ADVICE = "it is corrupt, train again or copy it again"
+
+
+def _on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """Tensors by name as the content of a file."""
-    return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    return save(_on_host(tensors))
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Of names, types, shapes and values of tensors on the host."""
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors by name."""
+    """Write tensors by name, with a checksum."""
+    own = _on_host(tensors)
     with replacing(path) as partial:
-        partial.write_bytes(tensor_bytes(tensors))
+        partial.write_bytes(save(own, metadata={CHECKSUM: _checksum(own)}))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file, on the host."""
+    """The tensors in a file, on the host; if it has a checksum, as earlier versions' have not, they agree with it."""
     try:
-        return load_file(path)
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}; train first, or copy it there") from None
     except SafetensorError as error:
-        raise ValueError(
-            f"{path}: not a file of tensors ({error}); it is corrupt, train again or copy it again"
-        ) from None
+        raise ValueError(f"{path}: not a file of tensors ({error}); {ADVICE}") from None
+    if metadata and metadata != {CHECKSUM: _checksum(tensors)}:
+        raise ValueError(f"{path}: its tensors do not agree with its checksum; {ADVICE}")
+    return tensors
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -27,6 +27,10 @@ AGENT_CAMERA = "pvn"
 """The camera of our agents: at the drone's centre, looking 15 degrees down."""
 
 
+MAX_CHANNELS = 1024
+"""Of a lidar; real ones have up to 128."""
+
+
 def camera_key(name: Any) -> str:
     """The full name of a camera, which has several names in AirSim."""
     return _ALIASES.get(str(name), str(name))
@@ -224,7 +228,7 @@ def _sensors(content: Mapping[str, Any]) -> dict[str, SensorSettings]:
             rotation=_rotation(entry, (1.0, 0.0, 0.0, 0.0)),
             min_distance=_number(entry, "MinDistance", 0.0 if is_lidar else 0.2),
             max_distance=_number(entry, "Range" if is_lidar else "MaxDistance", 100.0 if is_lidar else 40.0),
-            num_channels=max(1, int(_number(entry, "NumberOfChannels", 16))),
+            num_channels=min(MAX_CHANNELS, max(1, int(_number(entry, "NumberOfChannels", 16)))),
             points_per_rotation=min(
                 100_000, max(1, round(_number(entry, "PointsPerSecond", 100_000) / max(rotations, 1e-3)))
             ),
@@ -294,4 +298,8 @@ def read_settings(path: Path, capture: Capture = Capture()) -> Settings:
         ) from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text ({error}); {_ADVICE}") from None
-    return parse_settings(text, capture, path)
+    try:
+        return parse_settings(text, capture, path)
+    except ValueError as error:
+        message = str(error).removeprefix("settings: ")
+        raise ValueError(message if str(path) in message else f"{path}: {message}") from None

@@ -15,6 +15,8 @@ from pvn.files import read_json
 from pvn.geometry import Camera
 
 Pixels = npt.NDArray[np.uint8]
+LARGEST_NUMBER = 1e5
+"""Numbers of a calibration beyond this, pixels or coefficients, are mistakes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +40,19 @@ class Calibration:
 
     def __post_init__(self) -> None:
         numbers = (self.fx, self.fy, self.cx, self.cy, self.tilt_degrees, self.latency_s, *self.distortion)
-        if not all(map(math.isfinite, numbers)):
-            raise ValueError("calibration: got a number that is not finite")
-        if min(self.width, self.height) < 1 or min(self.fx, self.fy) <= 0:
+        for number in numbers:
+            if not abs(number) <= LARGEST_NUMBER:  # nor NaN
+                raise ValueError(f"calibration: got {number:g}, expected numbers of at most {LARGEST_NUMBER:g}")
+        sizes = self.width, self.height
+        if any(isinstance(size, bool) or not isinstance(size, int) for size in sizes) or not (
+            1 <= min(sizes) <= max(sizes) <= LARGEST_NUMBER and min(self.fx, self.fy) > 0
+        ):
             raise ValueError(
-                f"calibration: got {self.width} x {self.height} pixels and focal lengths {self.fx:g}, {self.fy:g}, "
-                "expected positive numbers"
+                f"calibration: got {self.width!s:.20} x {self.height!s:.20} pixels and focal lengths {self.fx:g}, "
+                f"{self.fy:g}, expected positive numbers, and whole ones of pixels"
             )
+        if not -90 <= self.tilt_degrees <= 90:
+            raise ValueError(f"tilt_degrees: got {self.tilt_degrees:g}, expected -90 (up) to 90 (down)")
         if len(self.distortion) not in (0, 4, 5, 8):
             raise ValueError(f"distortion: got {len(self.distortion)} coefficients, expected 4, 5 or 8, or none")
         if not 0 <= self.latency_s < 1:
@@ -76,6 +84,8 @@ def read_calibration(path: Path) -> Calibration:
         return Calibration(**{**content, "distortion": tuple(map(float, content.get("distortion", ())))})
     except (TypeError, OverflowError):
         raise ValueError(f"calibration: got {content!s:.200} in {path}, expected numbers") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def make_resampler(calibration: Calibration, camera: Camera) -> Callable[[Pixels], Pixels]:

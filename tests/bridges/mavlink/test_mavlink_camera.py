@@ -108,7 +108,10 @@ def test_a_calibration_is_read_from_its_file(tmp_path):
         ({"focal": 1.0}, "expected a JSON object"),
         ({"distortion": [0.1]}, "got 1 coefficients, expected 4, 5 or 8"),
         ({"latency_s": 4.0}, "latency_s: got 4"),
-        ({"cx": math.nan}, "not finite"),
+        ({"cx": math.nan}, "camera.json: calibration: got nan"),
+        ({"cx": 1e300}, "got 1e.300, expected numbers of at most 100000"),
+        ({"width": 640.5}, "got 640.5 x 480 pixels .* whole ones"),
+        ({"tilt_degrees": 100.0}, "tilt_degrees: got 100, expected -90"),
     ],
 )
 def test_a_calibration_that_is_none_is_refused(change, message, tmp_path):
