@@ -1,4 +1,4 @@
-"""The results page tells how agents fly with pictures of other renderers."""
+"""The pages tell how agents fly with pictures of other renderers, and on other machines."""
 
 import json
 from pathlib import Path
@@ -31,3 +31,22 @@ def table_of(folder):
 
 def test_the_results_page_has_the_flights_with_other_looks():
     assert table_of(DOCS / "results" / "looks") in (DOCS / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_page_about_reliability_compares_flights_on_two_machines():
+    page = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    for agent in ("pvn", "pvn-plus"):
+        arm, x86 = (
+            Summary.from_json(json.loads((DOCS / "results" / folder / f"{agent}_dev_200.json").read_text()))
+            for folder in ("looks", "machines")
+        )
+        pairs = [
+            pair for field in arm.successes for pair in zip(arm.successes[field], x86.successes[field], strict=True)
+        ]
+        assert len(pairs) == 200
+        figures = [f"{summary.overall.sr.value:.1f}" for summary in (arm, x86)] + [
+            str(sum(one != other for one, other in pairs))
+        ]
+        figures += [f"{summary.overall.ndtw.value:.4f}" for summary in (arm, x86)]
+        figures += [f"{summary.overall.mean_distance.value:.2f}" for summary in (arm, x86)]
+        assert f"| `{agent}` | " + " | ".join(figures) + " |" in page
