@@ -47,6 +47,7 @@ from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
 from pvn.model.mapping import InstructedModel
+from pvn.model.norms import ready_to_fly
 from pvn.rollout.policy import NarrowingPolicy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.systems import AGENT_FILE
@@ -225,7 +226,7 @@ def imitate(
 def uncompiled(agent: ImitatingAgent) -> ImitatingAgent:
     """A copy that is not compiled: compiled for a batch of training, it would be compiled again for every flight."""
     again = copy.deepcopy(agent)
-    again.model.eval()
+    ready_to_fly(again.model)
     again.model.frames_at_once = None
     return again
 
@@ -341,8 +342,9 @@ def train_by_imitation(
     torch.manual_seed(config.seed)
     agent = agent_class.untrained(vocabulary, grid=recipe.grid, camera=recipe.camera)
     model = agent.model.to(device)
-    if device.type == "cuda":
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    is_cuda = device.type == "cuda"
+    model.to(memory_format=torch.channels_last if is_cuda else torch.contiguous_format)  # type: ignore[call-overload]
+    if is_cuda:
         limits = batch_limits(train_set, config.frames_per_batch, config.flights_per_batch)
         model.compile_for(limits.frames, limits.predictions)
     began = time.perf_counter()

@@ -21,7 +21,8 @@ from pvn.model.decision import Decision
 from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
-from pvn.model.resnet import in_device_layout, normalised
+from pvn.model.norms import in_device_layout, ready_to_fly
+from pvn.model.resnet import normalised
 from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
@@ -151,7 +152,7 @@ class Chaplot:
     def __init__(
         self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+        self.model, self.vocabulary, self.simulator = ready_to_fly(model), vocabulary, simulator
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:

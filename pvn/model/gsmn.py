@@ -32,7 +32,8 @@ from pvn.model.mapping import (
     one_frame_each,
     to_drone_frame,
 )
-from pvn.model.resnet import Block, in_device_layout, instance_norm
+from pvn.model.norms import in_device_layout, instance_norm, ready_to_fly
+from pvn.model.resnet import Block
 from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
@@ -166,7 +167,7 @@ class GSMN:
     def __init__(
         self, model: GSMNModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+        self.model, self.vocabulary, self.simulator = ready_to_fly(model), vocabulary, simulator
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:

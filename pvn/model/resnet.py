@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pvn.model.norms import in_device_layout, instance_norm
+
 CHANNELS = 32
 STRIDE = 4
 """Pixels between neighbouring features."""
@@ -23,23 +25,6 @@ def normalised(image: Tensor) -> Tensor:
     value = image.permute(0, 3, 1, 2).float()
     deviation, mean = torch.std_mean(value, dim=(1, 2, 3), keepdim=True, correction=0)
     return (value - mean) / (deviation + 1e-9)
-
-
-def in_device_layout(value: Tensor) -> Tensor:
-    """Maps (K, C, H, W) in the memory layout that suits the device: channels last on a GPU, for its convolutions.
-
-    Channels first on a CPU: torch's norms lose three digits there with channels last.
-    """
-    return value.contiguous(memory_format=torch.channels_last if value.is_cuda else torch.contiguous_format)
-
-
-def instance_norm(value: Tensor) -> Tensor:
-    """Each channel of each picture to mean 0 and deviation 1, with no parameters and no running statistics."""
-    if not torch.compiler.is_compiling():
-        return functional.group_norm(value, value.shape[1])  # the same as instance_norm, and faster
-    # Written out, the compiler fuses it with its neighbours and leaves the layout alone.
-    variance, mean = torch.var_mean(value.float(), dim=(2, 3), keepdim=True, correction=0)
-    return ((value - mean) * torch.rsqrt(variance + 1e-5)).to(value.dtype)
 
 
 def average_pool(value: Tensor, stride: int) -> Tensor:

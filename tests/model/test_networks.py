@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pvn.model.lingunet import LingUNet
-from pvn.model.resnet import ResNet, average_pool, in_device_layout
+from pvn.model.norms import in_device_layout, instance_norm
+from pvn.model.resnet import ResNet, average_pool
 
 HAS_GPU = torch.cuda.is_available()
 
@@ -61,6 +62,31 @@ def test_results_and_gradients_are_those_of_a_single_picture_on_a_cpu(name, devi
     assert torch.allclose(found[0], expected, atol=tolerance * float(expected.abs().max()))
     for one, other in zip(found[1:], [parameter.grad for parameter in network.parameters()], strict=True):
         assert (one - other).norm() < tolerance * other.norm()
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 72, 128), (3, 48, 9, 7), (2, 5, 3, 2)])
+def test_norms_without_gradients_lose_no_digits_though_channels_are_last(shape):
+    value = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 3 + 20
+    exact = torch.nn.functional.instance_norm(value.double())
+    plain = instance_norm(in_device_layout(value))
+    with torch.no_grad():
+        last = in_device_layout(value)
+        assert last.is_contiguous(memory_format=torch.channels_last) and not last.is_contiguous()
+        normed = instance_norm(last)
+    assert normed.stride() == last.stride() and torch.equal(last, value), "its layout stays, and so does its input"
+    for found in (plain, normed):
+        assert (found - exact).abs().max() < 2e-5
+
+
+@pytest.mark.parametrize("name", ["encoder", "quick encoder", "lingunet"])
+def test_results_are_the_same_without_gradients(name):
+    """Maps lie in memory otherwise then."""
+    network, inputs = make(name)
+    network, inputs = network.float(), tuple(value if value.dtype == torch.uint8 else value.float() for value in inputs)
+    expected = network(*inputs).detach()
+    with torch.no_grad():
+        found = network.to(memory_format=torch.channels_last)(*inputs)
+    assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
 @pytest.mark.parametrize(
