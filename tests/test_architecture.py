@@ -1,6 +1,7 @@
 """The layout is the data flow: a room imports only the rooms above it, and every module is reached."""
 
 import ast
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -24,6 +25,7 @@ def module_name(path):
 MODULES = {module_name(path): path for path in PACKAGE.rglob("*.py")}
 
 
+@functools.cache
 def imports(path, *, only_top_level=False):
     """Modules of ours that a file imports: anywhere in it, or at its top alone."""
     found = set()

@@ -48,6 +48,7 @@ def bad_things(count):
     return {kind: count.kinds[kind] for kind in BAD if count.kinds[kind]}
 
 
+@pytest.mark.long
 def test_files_are_whole_or_absent_whenever_their_writer_is_killed(tmp_path):
     job = Job((OUT,), program=WRITE)
     whole = undisturbed(job, tmp_path)

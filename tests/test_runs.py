@@ -43,6 +43,7 @@ def test_variants_are_the_papers_recipe_with_one_thing_changed():
     assert FlightChanges(altitude=2.5) in variants["varied-heights"].flights
 
 
+@pytest.mark.long
 def test_the_results_page_tells_what_our_changes_give():
     results = RUNS.parent / "docs" / "results" / "variants"
     table = runpy.run_path(str(RUNS / "variants.py"))["table_of"](results)
@@ -91,6 +92,7 @@ def test_the_results_page_has_the_table_of_the_variants_that_were_run(folder):
     assert len(table.splitlines()) > 4 and table in (RUNS.parent / "docs" / "results.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_results_page_tells_what_changed_text_and_pictures_give():
     folder = RUNS.parent / "docs" / "results" / "plus" / "augmentation"
     plus = runpy.run_path(str(RUNS / "plus.py"))
@@ -137,6 +139,7 @@ def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
         assert f"| {name} | {trained.overall.sr} | {ideal_act.overall.sr} | {points} |" in text
 
 
+@pytest.mark.long
 def test_the_results_page_tells_what_pictures_from_varied_heights_give():
     results = RUNS.parent / "docs" / "results"
 

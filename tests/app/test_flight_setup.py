@@ -113,6 +113,7 @@ def test_requests_are_refused_only_while_there_were_too_many():
     limit.check(REQUEST_SECONDS + 0.5)
 
 
+@pytest.mark.long
 def test_the_first_instruction_says_what_to_do():
     for number in range(40):
         field = random_field(number)

@@ -82,6 +82,7 @@ def two_windmills(*scales):
     return [Landmark("Windmill", 10.0 + 25 * place, 25.0, kind.radius * scale) for place, scale in enumerate(scales)]
 
 
+@pytest.mark.long
 def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(view):
     landmarks = two_windmills(0.5, 2)
     view.show_layout(Layout(tuple(landmarks)))
@@ -90,6 +91,7 @@ def test_names_hang_a_quarter_of_a_metre_above_landmarks_of_any_size(view):
         assert label.position[2] == pytest.approx(top + 0.25)  # viser scales the mesh of a node, but not its children
 
 
+@pytest.mark.long
 def test_for_the_camera_that_follows_names_are_at_the_foot_of_landmarks_and_nothing_hides_the_way(view):
     view.client.camera = SimpleNamespace(**vars(view.client.camera))
     view.show_layout(Layout(tuple(two_windmills(1, 1))))
@@ -119,6 +121,7 @@ def test_the_handle_that_turns_the_drone_is_where_the_drone_is_after_a_flight_an
     assert view._start_handle.visible and np.allclose(view._start_handle.position[:2], (30, 21.6))
 
 
+@pytest.mark.long
 def test_a_mesh_that_is_there_already_is_moved_and_not_sent_again(view):
     first, second = two_windmills(1, 1)
     view.show_layout(Layout((first, second)))

@@ -145,6 +145,7 @@ def test_every_flight_of_the_list_can_be_replayed_and_only_the_last_keeps_its_ma
     assert page.shown == 0
 
 
+@pytest.mark.long
 def test_after_stop_the_next_instruction_starts_where_the_drone_hangs(visit, wait_until):
     visitor = visit(20.0)
     session, page = visitor.session, visitor.page
@@ -161,6 +162,7 @@ def test_after_stop_the_next_instruction_starts_where_the_drone_hangs(visit, wai
     assert "--start" in page.commands[-1]
 
 
+@pytest.mark.long
 def test_what_is_moved_or_chosen_leaves_the_drone_where_it_is(visit):
     visitor = visit()
     session, page = visitor.session, visitor.page
@@ -346,6 +348,7 @@ def test_the_menu_of_pilots_returns_to_the_one_that_is_set_up_when_another_is_re
     session.close()
 
 
+@pytest.mark.long
 def test_stop_does_not_discard_a_flight_that_has_ended(visit):
     visitor = visit()
     session, page = visitor.session, visitor.page

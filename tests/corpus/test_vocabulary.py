@@ -65,6 +65,7 @@ def test_letters_beyond_ascii_stay_in_their_words():
     assert tokenise("cafe\u0301") == tokenise("caf\u00e9"), "however the accent is encoded"
 
 
+@pytest.mark.long
 @given(st.text())
 @example("İ")
 def test_any_text_has_tokens_which_are_their_own(text):
@@ -320,6 +321,7 @@ def test_the_order_of_the_texts_does_not_matter(texts):
     assert Vocabulary.from_texts(texts) == Vocabulary.from_texts(sorted(texts))
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from([*BANK_WORDS[:300], *MISSPELT, "zebra", "r2d2", "barrrel"]), min_size=1))
 def test_training_words_are_terms_or_typos_of_terms_or_unknown_and_unseen_ones_follow_the_same_rule(words):
     vocabulary = Vocabulary.from_texts([" ".join(words)])

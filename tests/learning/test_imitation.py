@@ -157,6 +157,7 @@ def test_gsmns_objective_is_the_action_loss_and_a_tenth_of_each_auxiliary_loss(f
     assert float(losses["loss"]) == pytest.approx(float(losses["action"] + 0.1 * sum(auxiliary)), rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_nan_ends_the_run(fresh_agent, imitated, tmp_path):
     model, shown = fresh_agent("chaplot").model, imitated["chaplot"]
     with torch.no_grad():

@@ -63,6 +63,7 @@ def chosen(shown, step=0, **changes):
     return selection, take_batch(shown, selection)
 
 
+@pytest.mark.long
 def test_maps_and_targets_are_rotated_by_half_a_radian_and_half_of_the_flights_stray(shown):
     selections = [chosen(shown, step)[0] for step in range(40)]
     turns = torch.cat([selection.turn for selection in selections])
@@ -81,6 +82,7 @@ def test_maps_and_targets_are_rotated_by_half_a_radian_and_half_of_the_flights_s
             assert torch.allclose(turned @ back.T, own, atol=1e-4)
 
 
+@pytest.mark.long
 def test_with_a_spread_the_pictures_of_a_flight_are_taken_from_another_height(shown):
     same, batch = chosen(shown)[1], chosen(shown, height_spread=2.5)[1]
     assert (chosen(shown)[0].rise == 0).all(), "without a spread, from the drone's"

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.learning.training import MIRRORED_ENVIRONMENT, TrainingTextConfig, training_segments
 
@@ -32,6 +34,7 @@ def test_segments_with_a_full_circle_are_repeated(meadow):
     assert [read.count(segment) for segment in (whole, half, unknown)] == [4, 1, 1]
 
 
+@pytest.mark.long
 def test_repetitions_of_natural_instructions_have_other_names():
     segments = list(natural_corpus(only=("dev",))["dev"][:20])
     read = training_segments(segments, TrainingTextConfig(natural_repeats=3, renames_natural=True))

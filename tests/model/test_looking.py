@@ -4,6 +4,7 @@ import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from pvn.geometry import wrap_angle
@@ -105,6 +106,7 @@ def test_a_flight_that_looks_round_beside_others_that_do_not_is_the_flight_alone
         assert torch.allclose(own[0], its[number], atol=0.1), "a prediction that another flight needed is not its own"
 
 
+@pytest.mark.long
 def test_an_ideal_second_stage_looks_round_too(agent, tasks):
     unsure = looking(agent, 0.0)
     ideal, whole = flight_of(IdealAct(unsure), tasks, 10), flight_of(unsure, tasks, 10)

@@ -150,6 +150,7 @@ def test_a_drone_that_has_arrived_turns_to_where_it_should_face_and_stops(facing
             assert off <= (TURNED_WITHIN if turned else TURNS_FROM)
 
 
+@pytest.mark.long
 def test_a_flight_that_turns_in_a_batch_is_the_flight_alone(facing, tasks):
     together = fly(simulator_for(tasks, config=SIMULATOR), tasks, facing)
     for flight, task in enumerate(tasks):

@@ -293,6 +293,7 @@ def test_bearings_are_those_the_drone_sees_however_its_map_is_turned():
     assert found[0][1] > found[0][0] > 0.3, "ahead, and further to the left"
 
 
+@pytest.mark.long
 def test_a_prediction_may_know_the_bearings(batch):
     torch.manual_seed(0)
     config = VisitationConfig(num_words=12, knows_unseen=True)

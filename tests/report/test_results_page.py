@@ -81,6 +81,7 @@ def test_results_of_one_system_have_no_orders(with_rate, tmp_path):
     assert "No two systems that the paper tells apart were flown." in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_the_published_results_say_what_their_files_say(tmp_path):
     folder = ROOT / "docs" / "results"
 

@@ -95,6 +95,7 @@ def test_trees_and_posts_stand_beyond_the_grass():
     assert len(np.unique(tops)) > 1, "posts are higher than the pickets"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Stump", "TvTower", "LionStatue", "Jet"])
 def test_gaps_to_solids_are_about_the_distances_to_their_surfaces(name):
     """Contact shadows need no more: none on the surface, and half a metre and more for points that far outside."""

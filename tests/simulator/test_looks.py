@@ -44,6 +44,7 @@ def part_of_colour(parts, colour):
     return next(part for part in parts if np.allclose(part.colour, colour, atol=1 / 255))
 
 
+@pytest.mark.long
 def test_a_scene_has_the_lakes_that_a_layout_has_above_the_grass():
     layout = sample_layout(3)
     parts = parts_of(layout)

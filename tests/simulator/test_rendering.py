@@ -171,6 +171,7 @@ def trace_without_tiles(cameras, flight, fields, field, aimed, every, depth, see
             measure_pixel(cameras, flight, column, row, aimed, every, 0, every.shape[1], depth, seen)
 
 
+@pytest.mark.long
 def test_tiles_see_the_same_as_a_tile_as_large_as_the_picture():
     """Leaving solids out of a tile's list must never change a pixel."""
     simulator = Simulator([sample_layout(seed) for seed in range(4)], 12, field_index=[i % 4 for i in range(12)])

@@ -131,6 +131,7 @@ def test_a_missing_calibration_or_camera_is_named(tmp_path):
         CameraReader("http://127.0.0.1:1/x", OURS)
 
 
+@pytest.mark.long
 def test_a_folder_is_played_in_the_order_of_names_and_then_grows_stale(tmp_path):
     for number in range(3):
         Image.fromarray(np.full((72, 128, 3), 40 * number, np.uint8)).save(tmp_path / f"{number}.png")

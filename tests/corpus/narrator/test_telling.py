@@ -41,6 +41,7 @@ def test_a_barrel_on_the_left_is_never_told_on_the_right(fly):
         assert not re.search(r"\bturn\b|\bbend\b", text), text
 
 
+@pytest.mark.long
 def test_the_mirror_image_of_a_flight_swaps_left_and_right(fly):
     flight = fly([(5, 20), (18, 20), (18, 40)], {"Barrel": (22, 26), "Jet": (18, 45), "Well": (8, 27)}, yaw=0.4)
     swapped = {replace(event, side=-event.side, marks=event.marks) for event in events(flight)}
