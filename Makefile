@@ -19,7 +19,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/
 test: check
 	$(PYTEST) --dist worksteal
 
-# The first tier, to run while working: everything but the tests that take half a second or more each.
+# The first tier, to run while working: everything but the tests that take a third of a second or more each.
 quick: $(TEST_READY)
 	$(PYTEST) -m 'not slow and not long'
 

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from pvn.systems import SYSTEMS
 
 ROOT = Path(__file__).parent.parent
@@ -133,6 +135,7 @@ def test_every_data_file_is_in_the_wheel():
     assert all(list(PACKAGE.glob(pattern)) for pattern in patterns)
 
 
+@pytest.mark.long
 def test_a_system_is_named_in_the_table_and_in_its_own_file_alone():
     """So that a new one is a row, or a row and a file."""
     named = re.compile(r"\b(" + "|".join(sorted(set(SYSTEMS) - {"pvn", "stop", "average", "oracle"})) + r")\b")

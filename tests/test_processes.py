@@ -5,6 +5,8 @@ import operator
 import os
 import pickle
 
+import pytest
+
 from pvn.processes import Shared, process_pool
 
 
@@ -31,6 +33,7 @@ def test_what_jobs_share_is_pickled_once_and_unpickled_once():
     assert other.value == {"name": "another"}
 
 
+@pytest.mark.long
 def test_all_jobs_of_a_process_see_the_same_value():
     with process_pool(1) as pool:
         seen = set(pool.map(functools.partial(identity_of, Shared(list(range(1000)))), range(5)))

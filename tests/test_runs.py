@@ -113,6 +113,7 @@ def test_the_results_page_tells_what_changed_text_and_pictures_give():
         assert told.format(*(f"{value + 0.0:.1f}" for value in (sign * gain.value, low, high))) in text
 
 
+@pytest.mark.long
 def test_the_results_page_tells_what_ideal_act_gains_in_other_conditions():
     results = RUNS.parent / "docs" / "results"
 

@@ -75,6 +75,7 @@ def looks_like(picture, colour):
     return (distance < 0.15) & (picture[..., 3] > 115)
 
 
+@pytest.mark.long
 def test_predictions_lie_on_the_ground_where_the_pilot_makes_them(pilots, field):
     task = field.segments[0].task
     moment = fly_and_record(pilots["pvn-plus"], task, horizon=1).moments[0]
@@ -97,6 +98,7 @@ def test_pictures_survive_being_stored_as_files():
     assert np.array_equal(decode(encode(see_through)), see_through)
 
 
+@pytest.mark.long
 def test_the_view_at_the_start_is_the_first_picture_of_a_flight(pilots, field):
     task = field.segments[0].task
     first = fly_and_record(replace(pilots["oracle"], config=SimulatorConfig()), task,

@@ -102,6 +102,7 @@ def test_for_the_camera_that_follows_names_are_at_the_foot_of_landmarks_and_noth
         assert view._frustum.visible == view._plumb_line.visible == (not is_below)
 
 
+@pytest.mark.long
 def test_what_was_touched_is_marked_until_the_next_flight(view, field):
     view.show_layout(Layout(tuple(two_windmills(1, 1))))
     noun = LANDMARK_CLASSES["Windmill"].noun

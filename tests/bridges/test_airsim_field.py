@@ -265,6 +265,7 @@ def switching_control_off(served):
     return at_step(2, lambda: setattr(served.host.vehicle, "has_api_control", False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("is_stepped", "speed"), [(True, math.inf), (False, 4.0)])
 def test_a_refused_set_point_ends_the_flight(serve, layout, task, is_stepped, speed):
     options = replace(STEPPED, is_stepped=is_stepped)
@@ -280,6 +281,7 @@ def test_a_set_point_that_is_answered_but_not_flown_ends_the_flight(serve, layou
             fly(field, [task], GentleTurn(10), watch=switching_control_off(served))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["takeoff", "moveToZ"])
 def test_the_reason_for_a_refused_take_off_is_reported(serve, method, monkeypatch):
     monkeypatch.setitem(CALLS, method, refuse)

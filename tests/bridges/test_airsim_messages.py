@@ -24,6 +24,7 @@ def splitter(**limits):
     return MessageSplitter(**{"max_bytes": 1 << 24, "max_values": 1 << 20, "max_depth": 8, **limits})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("step", [7, 1000])
 def test_messages_are_cut_where_they_end(kind, step):

@@ -76,6 +76,7 @@ def ping(connection, message_id):
     assert receive(connection) == [1, message_id, None, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "bytes_sent",
     [
@@ -103,6 +104,7 @@ def test_garbage_and_oversized_or_incomplete_messages_end_their_own_connection_o
         ping(other, 2)
 
 
+@pytest.mark.long
 def test_between_messages_a_client_may_stay_silent_for_longer_than_within_one(strict_port):
     with connect(strict_port) as silent, connect(strict_port) as incomplete:
         ping(silent, 1)
@@ -111,6 +113,7 @@ def test_between_messages_a_client_may_stay_silent_for_longer_than_within_one(st
         ping(silent, 2)
 
 
+@pytest.mark.long
 def test_a_message_that_trickles_in_has_one_deadline_for_all_of_it(strict_port):
     message = msgpack.packb([0, 1, "ping", ["x" * 4000]])
     with connect(strict_port) as connection:
@@ -150,6 +153,7 @@ def test_calls_may_have_eight_levels():
         read_all(msgpack.packb([0, 1, "ping", [[argument]]]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [b"\xdc\x27\x10" * 1000, b"\x98" + (b"\xdc\x27\x10" + b"\x90" * 10_000) * 7])
 def test_an_incomplete_message_takes_little_more_memory_than_its_bytes(content):
     """Lists of 10,000 within lists would take 70 MB, empty ones 50 times their bytes."""
@@ -186,6 +190,7 @@ def test_a_client_that_does_not_read_its_scans_has_few_of_them_made(
         assert next(num_scans) < 10, "those that fit into the system's buffers, and one"
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_read_its_answers_is_closed_in_the_end(serve, wait_until):
     with serve(limits=Limits(unread_timeout_s=0.3)) as served, connect(served.port) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

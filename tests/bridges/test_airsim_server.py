@@ -164,6 +164,7 @@ def test_on_a_path_a_forward_only_drive_train_faces_along_each_leg(client):
     assert yaw_of(client) == pytest.approx(0, abs=3)
 
 
+@pytest.mark.long
 def test_a_new_motion_ends_the_current_one_which_fails(client):
     teleport_up(client)
     first = client.moveByVelocityAsync(1, 0, 0, 1e6)

@@ -117,12 +117,14 @@ def test_instructions_follow_each_other_each_from_where_the_last_flight_ended(qu
     assert pictures("out") == names, "the second does not replace the first"
 
 
+@pytest.mark.long
 def test_your_own_words_start_where_you_say_in_a_field_without_a_tour(undrawn, printed):
     write_layout(Layout((Landmark("Well", 30.0, 25.0, 5.0, 0.0),)), Path("bare.json"))
     text = printed('pvn fly "go to the well" --field bare.json --start 20 25 0 --quality fast --device cpu')
     assert rows(text) == [("1", "go to the well")]
 
 
+@pytest.mark.long
 def test_flights_that_should_end_with_a_turn_say_how_far_off_they_face(undrawn, printed):
     """Success is about the place alone; the oracle does not turn at the goal."""
     command = "pvn fly --field 0 --segment 1 2 --agent oracle --quality fast --out out"

@@ -179,6 +179,7 @@ def test_alignments_agree_with_the_definition_event_by_event(rows, min_score, ma
     assert found == brute_force(rows, min_score, max_probability)
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(rows_of_corpora, st.randoms())
 def test_the_order_of_the_segments_does_not_matter(rows, random):

@@ -97,6 +97,7 @@ def slow_num_edits(word, other):
     return 1 if once(word) == once(other) and word != other else edits(word, other)
 
 
+@pytest.mark.long
 @settings(max_examples=250)
 @given(few_letters, few_letters)
 def test_edits_agree_with_their_definition(word, other):
@@ -316,6 +317,7 @@ def test_words_that_are_read_as_others_are_told_with_what_they_are_read_as():
     assert vocabulary.unknown_words(text) == ["zebra"], "an unknown word is not read as another"
 
 
+@pytest.mark.long
 @given(st.permutations(["barell", "barrel here", "go foward", "forward forward", "wich which with", "zebra " * 10]))
 def test_the_order_of_the_texts_does_not_matter(texts):
     assert Vocabulary.from_texts(texts) == Vocabulary.from_texts(sorted(texts))

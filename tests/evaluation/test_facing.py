@@ -33,6 +33,7 @@ def test_turned_and_other_flights_are_told_apart_and_the_shorter_way_round_count
     assert (turned.faced, turned.faced_and_reached) == (50, 50)
 
 
+@pytest.mark.long
 def test_a_summary_keeps_which_way_flights_face(meadow, capsys):
     segments = meadow["dev"][:40]
     found = evaluate_pilot(load_pilot("stop"), segments, split="dev")

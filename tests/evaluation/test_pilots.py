@@ -249,6 +249,7 @@ def test_the_same_weights_trained_again_have_the_same_fingerprint_and_others_hav
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
+@pytest.mark.long
 def test_the_bound_is_for_pilots_that_fly_by_predictions():
     for name in ("pvn", "pvn-half-height", "pvn-double-yaw-rate"):
         assert isinstance(predicting_agent(load_pilot(name)), PVN)

@@ -293,6 +293,7 @@ def test_what_is_measured_does_not_depend_on_the_batches_and_leaves_the_model_as
     assert not any(module.training for module in model.modules())
 
 
+@pytest.mark.long
 def test_a_step_goes_no_further_than_its_gradient_may_be_long(fresh_agent, imitated):
     model, shown = fresh_agent("chaplot").model.train(), imitated["chaplot"]
     before = [parameter.detach().clone() for parameter in model.parameters()]

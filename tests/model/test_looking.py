@@ -40,6 +40,7 @@ def unseen_at_the_start(agent, tasks):
     return unseen[:, agent.visitation.places.norm(dim=1) > LOOKED_FOR_BEYOND].sum(1)
 
 
+@pytest.mark.long
 def test_a_drone_that_cannot_see_its_goal_makes_three_quarter_turns_on_the_spot_and_then_flies(agent, tasks):
     """The weights were never trained, so the goal is everywhere, and some of that is always out of sight."""
     flown = flight_of(looking(agent, 0.0), tasks, 11)
@@ -52,6 +53,7 @@ def test_a_drone_that_cannot_see_its_goal_makes_three_quarter_turns_on_the_spot_
     assert [bool(memory.look.any()) for memory in flown.memories] == [True] * 9 + [False] * 2
 
 
+@pytest.mark.long
 def test_a_drone_that_looks_round_is_still_at_the_beginning_of_its_way(model, vocabulary, tasks):
     torch.manual_seed(0)
     visitation = VisitationModel(replace(model.config, num_parts=3)).eval()
@@ -61,6 +63,7 @@ def test_a_drone_that_looks_round_is_still_at_the_beginning_of_its_way(model, vo
     assert not torch.equal(memories[9].progress, memories[8].progress)
 
 
+@pytest.mark.long
 def test_it_predicts_after_every_quarter_turn_and_then_at_every_sixth_step(agent, tasks):
     memories = flight_of(looking(agent, 0.0), tasks, 14).memories
     changed = [step for step in range(1, 14) if memories[step].visitation is not memories[step - 1].visitation]
@@ -86,6 +89,7 @@ def test_it_does_not_look_for_a_goal_close_by(agent, tasks, monkeypatch):
     assert not flight_of(looking(agent, 0.5), tasks, 1).memories[0].look.any()
 
 
+@pytest.mark.long
 def test_a_drone_that_sees_where_its_goal_is_flies_at_once(agent, tasks):
     never = flight_of(looking(agent, 1.0), tasks, 3)
     assert not never.memories[-1].look.any()
@@ -95,6 +99,7 @@ def test_a_drone_that_sees_where_its_goal_is_flies_at_once(agent, tasks):
     assert torch.equal(flight_of(looking(agent, above), tasks, 3).action, never.action)
 
 
+@pytest.mark.long
 def test_a_flight_that_looks_round_beside_others_that_do_not_is_the_flight_alone(agent, tasks):
     some = looking(agent, float(unseen_at_the_start(agent, tasks).sort().values[1:].mean()))
     together = flight_of(some, tasks, 6)

@@ -38,6 +38,7 @@ def make(name):
     return network, (torch.randint(0, 256, (3, 72, 128, 3), dtype=torch.uint8),)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["encoder", "quick encoder", "lingunet"])
 @pytest.mark.parametrize(
     ("device", "is_compiled"),

@@ -120,6 +120,7 @@ def test_only_at_the_start_does_a_way_that_leads_nowhere_end_a_flight(facing, ta
     assert ending(facing, tasks[0], 90, step=7, **here)[1] == 0
 
 
+@pytest.mark.long
 def test_a_drone_that_looks_around_has_not_arrived(facing, tasks):
     """Weights that were never trained are unsure, and its second stage would stop at once."""
     unsure = facing.changed(look_threshold=0.0)
@@ -131,6 +132,7 @@ def test_a_drone_that_looks_around_has_not_arrived(facing, tasks):
     assert counts == [0] * 9
 
 
+@pytest.mark.long
 def test_a_drone_that_has_arrived_turns_to_where_it_should_face_and_stops(facing, tasks):
     memories = []
     log = fly(

@@ -56,6 +56,7 @@ def test_a_scene_has_the_lakes_that_a_layout_has_above_the_grass():
         assert near.any()
 
 
+@pytest.mark.long
 def test_a_scene_has_every_landmark_as_agents_see_it_and_fences_from_both_sides():
     layout = sample_layout(3)
     parts = parts_of(layout)

@@ -29,6 +29,7 @@ def test_a_pattern_is_painted_as_the_simulator_paints_it():
         assert sides.any() and (mesh.colours[mesh.triangles[sides]] == colour).all()
 
 
+@pytest.mark.long
 def test_fences_stand_around_the_field_each_in_its_colour():
     mesh = fence_mesh()
     assert mesh.vertices[:, :2].min() == 0 and mesh.vertices[:, :2].max() == pytest.approx(FIELD_SIZE, abs=1e-3)

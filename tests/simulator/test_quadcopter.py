@@ -143,6 +143,7 @@ def random_state(generator):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_only_the_velocity_relative_to_the_air_matters():
     generator, wind = np.random.default_rng(2), np.array([3.0, -2.0, 0.5])
     windy = Airframe()._replace(wind_x=wind[0], wind_y=wind[1], wind_z=wind[2])

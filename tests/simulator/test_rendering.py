@@ -78,6 +78,7 @@ def test_rays_enter_unit_solids_where_brute_force_says(shape):
     assert num_hits > 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_solids_far_behind_a_ray_are_missed(shape):
     _, distance, extra = SHAPES[shape]

@@ -83,6 +83,7 @@ def test_of_a_film_with_fewer_frames_the_others_are_the_same_and_the_last_is_the
         assert np.array_equal(list(draw_frames(one_step, every)), [frames[number] for number in shown])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("suffix", "every"), [(".webp", 2), (".gif", 3)])
 def test_films_for_web_pages_have_some_of_the_frames_and_never_all_in_memory(
     record, suffix, every, monkeypatch, tmp_path

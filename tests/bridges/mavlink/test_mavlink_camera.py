@@ -44,6 +44,7 @@ def test_our_own_camera_is_not_changed_at_all(layout):
     assert np.array_equal(make_resampler(calibration_of(OURS), OURS)(picture), picture)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "camera",
     [
@@ -60,6 +61,7 @@ def test_another_size_view_and_tilt_give_the_picture_of_ours(camera, layout):
     assert difference(make_resampler(untilted, OURS)(take_picture(layout, camera)), wanted) > 8
 
 
+@pytest.mark.long
 def test_a_distorted_lens_is_straightened(layout):
     import cv2
 

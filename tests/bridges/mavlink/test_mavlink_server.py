@@ -90,6 +90,7 @@ def test_pymavlink_arms_takes_off_goes_somewhere_and_lands(served):
         client.wait("HEARTBEAT", lambda message: not message.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
 
 
+@pytest.mark.long
 def test_telemetry_says_where_the_vehicle_is(fly_drone):
     with fly_drone(speed=5.0, is_full=False, start=(10.0, 40.0, 0.0)) as served, Client(served) as client:
         local, attitude = client.wait("LOCAL_POSITION_NED"), client.wait("ATTITUDE")

@@ -241,6 +241,7 @@ def test_without_noise_authors_make_no_slips():
     assert not noisy and clean == author.slips
 
 
+@pytest.mark.long
 def test_a_users_slips_are_spelt_right_without_noise(bank_file):
     phrases = [{"do": ["fence COLOR"], "say": "Foward to {F}"}]
     bank = read_bank(bank_file(phrases=phrases, slips={"foward": "onward"}))

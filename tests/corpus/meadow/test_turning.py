@@ -52,6 +52,7 @@ def test_a_turn_goes_nowhere_and_turns_as_it_says(turns):
             assert abs(off) < math.radians(5)
 
 
+@pytest.mark.long
 def test_turns_are_the_same_every_time_and_more_of_them_begin_alike(turns, are_same):
     assert are_same(turns, make_turns(bundled_banks(), 60))
     assert are_same(turns[:40], make_turns(bundled_banks(), 40)) and make_turns(bundled_banks(), 0) == ()

@@ -51,6 +51,7 @@ def test_the_mirror_image_of_a_flight_swaps_left_and_right(fly):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sweep", "side"), [(350, 1), (-350, -1)])
 def test_a_full_circle_keeps_its_landmark_on_the_inner_side(fly, sweep, side):
     path = circle((25, 25), 4.5, -90, sweep)
