@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -218,14 +219,18 @@ class Fly:
     def _draw(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
         """Fly everything in one batch, and draw a picture of each flight."""
         from pvn.cli.progress import progress_over, working
-        from pvn.viz.flight_picture import draw_flight, fly_with_frames
+        from pvn.viz.flight_picture import draw_flight, fly_with_frames, views_to_show
 
         paths = self._pictures([self._stem(one.label) for one in chosen])
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         with working("flying (and compiling, the first time only)"):
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
-        for flight, one in enumerate(progress_over("drawing", chosen)):
-            draw_flight(paths[flight], one.task, log, frames, flight, demonstrated=one.demonstrated)
+        with ThreadPoolExecutor(1) as ahead:  # compiled code, while Matplotlib draws the flight before
+            views = [ahead.submit(views_to_show, one.task, log, frames, flight) for flight, one in enumerate(chosen)]
+            for flight, one in enumerate(progress_over("drawing", chosen)):
+                draw_flight(
+                    paths[flight], one.task, log, frames, flight, one.demonstrated, views=views[flight].result()
+                )
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

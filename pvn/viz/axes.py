@@ -80,7 +80,7 @@ def draw_top_down(
     avoided: Sequence[npt.NDArray[Any]] = (),
 ) -> list[Rectangle]:
     """The whole field from above, north up, with the names of landmarks beside the avoided lines; see `draw_names`."""
-    axis.imshow(field_from_above(layout, size_px), extent=(*REACH, *REACH), interpolation="lanczos")
+    axis.imshow(field_from_above(layout, size_px), extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xlabel="x east (m)", ylabel="y north (m)")
     return draw_names(axis, layout, metres_per_point, avoided)
 

@@ -42,7 +42,7 @@ START_SIZE = 1.3
 GOAL_SIZE = 1.6
 """Of the star at the goal, metres."""
 
-LARGE_VIEW = 640
+LARGE_VIEW = 704
 """Pixels across the view from the start."""
 
 View = npt.NDArray[np.uint8]
@@ -99,7 +99,7 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
 
 def _draw_view(axis: Axes, view: View, title: str) -> None:
     axis.set_axis_off()
-    axis.imshow(view, interpolation="lanczos")
+    axis.imshow(view)
     axis.set_title(title, fontsize=9, loc="left", pad=3)
 
 
@@ -129,13 +129,26 @@ def steps_shown(num_steps: int) -> list[int]:
     return np.linspace(0, num_steps, count + 1).round().astype(int).tolist()
 
 
+def views_to_show(task: Task, log: FlightLog, frames: Frames, flight: int) -> list[View]:
+    """What the drone saw at the steps that are shown, drawn anew, for people; the first is larger than the others."""
+    flown = log.pose_world[flight, steps_shown(int(log.num_steps[flight]))].cpu().numpy()
+    first = views_from(task.layout, flown[:1], frames.camera, LARGE_VIEW)
+    return [*first, *views_from(task.layout, flown[1:], frames.camera)]
+
+
 def draw_flight(
-    path: Path, task: Task, log: FlightLog, frames: Frames, flight: int, demonstrated: Points | None = None
+    path: Path,
+    task: Task,
+    log: FlightLog,
+    frames: Frames,
+    flight: int,
+    demonstrated: Points | None = None,
+    views: Sequence[View] | None = None,
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
-    frames: the agent's own pictures, of which the first is shown; the views are drawn anew, for people. demonstrated
-    (P, 2), field frame: without it, as for a typed instruction, there is no goal.
+    frames: the agent's own pictures, of which the first is shown. demonstrated (P, 2), field frame: without it, as for
+    a typed instruction, there is no goal. views: as from `views_to_show`, where they were drawn before.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
@@ -147,8 +160,7 @@ def draw_flight(
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
     shown, camera = steps_shown(num_steps), frames.camera
     _draw_field(above.subplots(), task, flown, shown, demonstrated)
-    views = [*views_from(task.layout, flown[shown[:1]], camera, LARGE_VIEW)]
-    views += [*views_from(task.layout, flown[shown[1:]], camera)]
+    views = views or views_to_show(task, log, frames, flight)
     speeds = log.velocity_world[flight, :, :2].norm(dim=-1).tolist()
     titles = [
         f"{number}   {step * STEP_SECONDS:.1f} s, {speeds[step]:.1f} m/s" for number, step in enumerate(shown, start=1)
