@@ -56,6 +56,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise FileNotFoundError(f"no file {path}; train first, or copy it there") from None
     except SafetensorError as error:
         raise ValueError(f"{path}: not a file of tensors ({error}); {ADVICE}") from None
+    metadata.pop("format", None)  # what other programs write
     if metadata and metadata != {CHECKSUM: _checksum(tensors)}:
         raise ValueError(f"{path}: its tensors do not agree with its checksum; {ADVICE}")
     return tensors

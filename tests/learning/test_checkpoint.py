@@ -1,0 +1,49 @@
+"""Files of tensors: they are read as they were written, or not at all."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pvn.learning.checkpoint import read_tensors, tensor_bytes, write_tensors
+
+TENSORS = {
+    "number": torch.tensor(3),
+    "nothing": torch.zeros(0, 3),
+    "short": torch.linspace(-1, 1, 4).bfloat16(),
+    "switches": torch.tensor([True, False]),
+    "turned": torch.arange(6.0).view(2, 3).T,
+}
+
+
+def test_tensors_of_all_kinds_are_read_as_they_were_written(tmp_path):
+    write_tensors(tmp_path / "all.safetensors", TENSORS)
+    found = read_tensors(tmp_path / "all.safetensors")
+    assert found.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        assert torch.equal(found[name], value) and found[name].dtype == value.dtype
+
+
+def test_one_bit_that_changed_is_noticed_wherever_it_is(tmp_path):
+    path = tmp_path / "all.safetensors"
+    write_tensors(path, TENSORS)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        try:
+            found = read_tensors(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+        else:  # a space of the header, at most
+            assert all(torch.equal(found[name], value) for name, value in TENSORS.items()), place
+
+
+def test_files_without_a_checksum_are_read_as_before(tmp_path):
+    (tmp_path / "old.safetensors").write_bytes(tensor_bytes(TENSORS))
+    save_file({"a": torch.ones(3)}, tmp_path / "other.safetensors", metadata={"format": "pt"})
+    assert read_tensors(tmp_path / "old.safetensors").keys() == TENSORS.keys()
+    assert read_tensors(tmp_path / "other.safetensors")["a"].tolist() == [1, 1, 1]
+    save_file({"a": torch.ones(3)}, tmp_path / "damaged.safetensors", metadata={"sha257": "0"})
+    with pytest.raises(ValueError, match="damaged.safetensors: its tensors do not agree with its checksum"):
+        read_tensors(tmp_path / "damaged.safetensors")
