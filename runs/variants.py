@@ -5,8 +5,8 @@
     python runs/variants.py --out variants --device cuda --variant paper no-strays    # two of them
 
 `literal` is the paper's recipe as written, but for batches of two; ten others are `paper` with one change taken back
-(docs/agent.md), one is `literal` in large batches, and two have the three changes taken back that cost something by
-themselves, one of them in half the epochs. Four more ask why two rows of the results table differ from the paper's
+(docs/agent.md), one is `literal` in large batches, and two take back the three changes that each cost something, one of
+them in half the epochs. Four more ask why two rows of the results table differ from the paper's
 (docs/results.md): targets of a third of a cell for stage 2, a stage 1 of 8 epochs and commands that come a step late
 are flown with an ideal second stage, too; pictures from varied heights in training are flown at half the height, too.
 

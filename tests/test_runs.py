@@ -58,6 +58,8 @@ def test_the_results_page_tells_what_our_changes_give():
         ("no-words-first", "and words first {}."),
     ):
         assert told.format(gains[name].removeprefix("+")) in section
+    assert f"The learning rates are worth {gains['one-learning-rate'].removeprefix('-')} points" in section
+    assert f"that starts from their log-odds {gains['even-odds'].removeprefix('-')}." in section
     for name in ("ideal-act", "altitude2.5"):
         rate = Summary.from_json(
             json.loads((results / f"paper_{name}_dev.json").read_text(encoding="utf-8"))

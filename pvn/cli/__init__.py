@@ -70,7 +70,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 SPINS = "20000"
 """How often a thread of torch asks whether there is work again before it sleeps. With the 300,000 that are usual a
-flight takes twice as long on a computer that is busy otherwise, and no less on one that is not."""
+flight takes twice as long on a busy computer, and is hardly quicker on an idle one (docs/log.md)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

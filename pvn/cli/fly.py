@@ -225,12 +225,13 @@ class Fly:
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         with working("flying (and compiling, the first time only)"):
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
-        with ThreadPoolExecutor(1) as ahead:  # compiled code, while Matplotlib draws the flight before
-            views = [ahead.submit(views_to_show, one.task, log, frames, flight) for flight, one in enumerate(chosen)]
+        with ThreadPoolExecutor(1) as ahead:  # views come from compiled code, while Matplotlib draws the flight before
+            following = ahead.submit(views_to_show, chosen[0].task, log, frames, 0)
             for flight, one in enumerate(progress_over("drawing", chosen)):
-                draw_flight(
-                    paths[flight], one.task, log, frames, flight, one.demonstrated, views=views[flight].result()
-                )
+                views = following.result()
+                if flight + 1 < len(chosen):
+                    following = ahead.submit(views_to_show, chosen[flight + 1].task, log, frames, flight + 1)
+                draw_flight(paths[flight], one.task, log, frames, flight, one.demonstrated, views=views)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

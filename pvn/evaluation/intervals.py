@@ -129,6 +129,7 @@ def bootstrap_ratios(
     unit, num_units = _units(len(above), clusters)
     num_columns = above.shape[1]
     different, which = np.unique(below, axis=1, return_inverse=True)  # most are ones
+    which = which.reshape(-1)  # NumPy 2.0 gives it an axis more
     sums = np.zeros((num_units, num_columns + different.shape[1]))
     np.add.at(sums, unit, np.concatenate([above, different], axis=1))
     totals = np.concatenate([resampled_sums(drawn, sums) for drawn in draw_units(num_units, bootstrap)])

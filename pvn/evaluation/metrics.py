@@ -91,7 +91,9 @@ class FlightMetrics:
 
 
 def _plain(points: Points) -> Points:
-    """As compiled code takes them."""
+    """As compiled code takes them, which does not look where an array ends."""
+    if not len(points):
+        raise ValueError("path: got no points, expected at least one")
     return np.ascontiguousarray(points, np.float64)
 
 
@@ -215,7 +217,7 @@ def measure_flights(
 def _end_to_end(parts: Sequence[Points], columns: int) -> tuple[Points, npt.NDArray[np.int64]]:
     """The rows (N, columns) of all B parts, and where (B + 1,) those of each begin."""
     first = np.cumsum([0, *map(len, parts)])
-    return _plain(np.concatenate([np.empty((0, columns)), *parts])), first
+    return np.ascontiguousarray(np.concatenate([np.empty((0, columns)), *parts])), first
 
 
 def measure_log(log: FlightLog, demonstrations: Sequence[Demonstration]) -> FlightMetrics:

@@ -247,6 +247,8 @@ def summarise(
     """Results of one system's B flights, one for each of B segments, in order; groups without a flight are left out."""
     if len(metrics) != len(segments):
         raise ValueError(f"flights: got {len(metrics)} and {len(segments)} segments, expected one flight for each")
+    if not segments:
+        raise ValueError("flights: got none, expected at least one")
     environments = np.array([segment.environment for segment in segments], np.int64)
 
     kinds = [manoeuvre_kinds(segment) for segment in segments]

@@ -57,7 +57,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except SafetensorError as error:
         raise ValueError(f"{path}: not a file of tensors ({error}); {ADVICE}") from None
     metadata.pop("format", None)  # what other programs write
-    if metadata and metadata != {CHECKSUM: _checksum(tensors)}:
+    unknown = sorted(metadata.keys() - {CHECKSUM})
+    if unknown:  # perhaps the name of the checksum, damaged
+        raise ValueError(f"{path}: got metadata named {unknown[0]!r}, expected {CHECKSUM!r} alone; {ADVICE}")
+    if metadata and metadata[CHECKSUM] != _checksum(tensors):
         raise ValueError(f"{path}: its tensors do not agree with its checksum; {ADVICE}")
     return tensors
 

@@ -307,9 +307,8 @@ def optimise(
     """Train a model on demonstrations; checkpoints go to `path`.
 
     select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any, which on a GPU are
-    multiples of those for which the model is compiled; take_step takes one
-    step of gradient descent on it; report gives the metrics of a step's result, among them the loss; measure gives
-    metrics on the dev split.
+    multiples of the sizes for which the model is compiled; take_step takes one step of gradient descent on it; report
+    gives the metrics of a step's result, among them the loss; measure gives metrics on the dev split.
 
     Every step depends only on the seed and its number, so a resumed run takes the same steps.
     """

@@ -20,7 +20,7 @@ EPSILON = 1e-5
 def ready_to_fly(network: Network) -> Network:
     """The network itself, in evaluation mode, with weights that lie in memory as maps do in flight.
 
-    Weights that lie otherwise would be turned round at every convolution. Training on a CPU undoes it.
+    Weights that lie otherwise would be turned round at every convolution. `train_by_imitation` undoes it on a CPU.
     """
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 

@@ -21,10 +21,12 @@ from PIL import ImageFont
 FONT = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
 """Comes with Matplotlib, so is the same everywhere."""
 EAST_ASIAN_FONTS = (
-    "NotoSansCJK", "NotoSansSC", "NotoSansJP", "SourceHanSans", "wqy", "DroidSansFallback", "ipaexg", "PingFang",
-    "Hiragino Sans GB", "AppleSDGothicNeo", "msyh", "YuGoth", "malgun", "Arial Unicode", "unifont",
+    "NotoSansCJK", "SourceHanSans", "NotoSerifCJK", "Arial Unicode", "unifont", "NotoSansSC", "NotoSansTC",
+    "NotoSansHK", "NotoSansJP", "NotoSansKR", "wqy", "DroidSansFallback", "ipaexg", "PingFang", "Hiragino Sans GB",
+    "msyh", "YuGoth", "AppleSDGothicNeo", "malgun",
 )  # fmt: skip
-"""How the files of fonts for Chinese, Japanese and Korean begin; the first that is installed is used."""
+"""How the files of fonts for Chinese, Japanese and Korean begin, those that have most letters first; the first that is
+installed is used."""
 LEFT_OUT = "[…]"
 """Stands for what cannot be drawn, and for the rest of a text that is too long."""
 _WRONGLY_DRAWN = ("R", "AL", "AN", "NSM")
@@ -51,13 +53,20 @@ def _own_letters() -> frozenset[str]:
 def _east_asian() -> tuple[Path, str, frozenset[str]] | None:
     """The file, the family and the wide letters of a font for Chinese, Japanese and Korean, if one is installed."""
     installed = [Path(name) for name in sorted(font_manager.findSystemFonts())]
-    regular = [path for path in installed if not re.search("bold|black|light|thin", path.name, re.IGNORECASE)]
-    for start in EAST_ASIAN_FONTS:
-        for path in (*regular, *installed):
-            if path.name.lower().startswith(start.lower()):
-                font_manager.fontManager.addfont(path)  # its list may be older than the font
-                wide = frozenset(letter for letter in _letters_of(path) if _is_wide(letter))
-                return path, FT2Font(str(path)).family_name, wide
+    regular = [path for path in installed if "regular" in path.name.lower()]
+    fitting = [
+        path
+        for start in EAST_ASIAN_FONTS
+        for path in dict.fromkeys((*regular, *installed))
+        if path.name.lower().startswith(start.lower())
+    ]
+    for path in fitting:
+        try:
+            font_manager.fontManager.addfont(path)  # its list may be older than the font
+            wide = frozenset(letter for letter in _letters_of(path) if _is_wide(letter))
+        except (RuntimeError, OSError):  # it is damaged, or not a font
+            continue
+        return path, FT2Font(str(path)).family_name, wide
     return None
 
 

@@ -207,11 +207,11 @@ def _draw_instruction(image: Image.Image, instruction: str) -> None:
     else:
         lines = wrapped(quoted(instruction), size, WIDTH - 40, int(TITLE_HEIGHT / height))
     top = 44 - height * len(lines) / 2 + height / 2
-    draw = ImageDraw.Draw(image)
+    draw, (ascent, descent) = ImageDraw.Draw(image), font_of(size).getmetrics()
     for number, line in enumerate(lines):
-        left = 18.0
+        left, baseline = 18.0, top + height * number + (ascent - descent) / 2
         for letters, font in runs_of(line, size):
-            draw.text((left, top + height * number), letters, fill=palette.FILM_TEXT, font=font, anchor="lm")
+            draw.text((left, baseline), letters, fill=palette.FILM_TEXT, font=font, anchor="ls")
             left += font.getlength(letters)
 
 

@@ -147,6 +147,31 @@ def test_a_batch_is_its_flights_one_by_one():
             assert value.tolist() == getattr(single, name).tolist(), name
 
 
+def test_paths_are_resampled_as_numpy_interpolates():
+    for seed in range(20):
+        points = np.repeat(wandering(seed), 1 + seed % 3, axis=0)  # some with repeated points
+        travelled = np.concatenate([[0], np.hypot(*np.diff(points, axis=0).T).cumsum()])
+
+        def at(distances, points=points, travelled=travelled):
+            return np.stack([np.interp(distances, travelled, points[:, axis]) for axis in (0, 1)], -1)
+
+        even, length = resample(points), travelled[-1]
+        assert len(even) == math.ceil(length / 0.5) + 1
+        assert even == pytest.approx(at(np.linspace(0, length, len(even))), abs=1e-9)
+        assert masses(points, 8) == pytest.approx(at(length * (np.arange(8) + 0.5) / 8), abs=1e-9)
+        # CLS and collisions by their definitions, with these points.
+        other = wandering(seed + 50)
+        near = np.exp(-np.linalg.norm(resample(other)[:, None] - even[None], axis=-1).min(1) / 5).mean()
+        wanted = near * path_length(other)
+        expected = near * wanted / (wanted + abs(wanted - length))
+        assert coverage_weighted_length(points, other) == is_near(expected)
+        discs = np.array([[0.0, 0.0, 2.0], [3.0, -3.0, 1.5]])
+        is_inside = np.linalg.norm(even[:, None] - discs[None, :, :2], axis=-1) < discs[:, 2]
+        assert count_collisions(points, discs) == (is_inside[1:] & ~is_inside[:-1]).sum()
+    with pytest.raises(ValueError, match="path: got no points"):
+        resample(np.empty((0, 2)))
+
+
 def test_flights_are_measured_by_the_functions_for_single_paths():
     landmarks = tuple(landmark("Tower2", x, y) for x in (17.0, 25.0, 33.0) for y in (17.0, 25.0, 33.0))
     for seed in range(20):

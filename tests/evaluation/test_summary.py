@@ -126,3 +126,9 @@ def test_instructions_from_no_phrase_are_neither_seen_nor_unseen(flown):
     counts = [sum(group.flights for group in (one.seen, one.unseen) if group) for one in (before, summary)]
     assert counts == [len(segments), len(segments) - 1]
     assert summary.by_manoeuvre.keys() == before.by_manoeuvre.keys(), "what is flown is known all the same"
+
+
+def test_no_flights_cannot_be_summarised(flown):
+    *_, found = flown
+    with pytest.raises(ValueError, match="flights: got none, expected at least one"):
+        summarise("oracle", "dev", found.select(np.zeros(len(found), bool)), [], QUICK)

@@ -190,16 +190,21 @@ def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, 
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("num_flights", [None, 2])
 def test_a_recorded_step_descends_on_its_own_batch_as_a_launched_one_does(
-    segments, vocabulary, alignment, fresh_model, shown, tmp_path, monkeypatch
+    segments, vocabulary, alignment, fresh_model, shown, tmp_path, monkeypatch, num_flights
 ):
+    """Batches of two flights are of several sizes, each of which is recorded by itself."""
     demonstrations, simulator = [segment.demonstration for segment in segments], shown.simulator.config
     on_gpu = demonstrate(demonstrations, vocabulary, alignment, frame_every=3, device="cuda", config=simulator)
 
     def losses(steps_before, learning_rate):
         monkeypatch.setattr(optimisation, "STEPS_BEFORE_RECORDING", steps_before)
-        config = replace(QUICK, num_epochs=6, learning_rate=learning_rate)
-        return list(trained(fresh_model().to("cuda"), on_gpu, config, tmp_path).values())
+        config = replace(QUICK, num_epochs=6, learning_rate=learning_rate, flights_per_batch=num_flights)
+        model = fresh_model().to("cuda")
+        if num_flights is not None:  # as if it were compiled for batches of middling size
+            model.frames_at_once, model.maps_at_once = (size // 2 for size in compiled_sizes(on_gpu, config))
+        return list(trained(model, on_gpu, config, tmp_path).values())
 
     # Weights that hardly change: each loss is that of its batch. At a real rate, rounding in bf16 grows step by step.
     recorded, launched = losses(2, 1e-7), losses(10**9, 1e-7)

@@ -56,7 +56,9 @@ def with_chinese(monkeypatch, tmp_path_factory):
     font.setupPost()
     path = tmp_path_factory.mktemp("fonts") / "NotoSansCJK-Regular.ttf"
     font.save(path)
-    _installed(monkeypatch, path)
+    damaged = path.with_name("NotoSansCJK-AAA-Regular.ttf")
+    damaged.write_bytes(b"not a font")
+    _installed(monkeypatch, damaged, path)
 
 
 def test_chinese_is_drawn_where_there_is_a_font_for_it(with_chinese):
