@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib import font_manager
@@ -49,9 +49,17 @@ def _own_letters() -> frozenset[str]:
     return _letters_of(FONT)
 
 
+class _OtherFont(NamedTuple):
+    """A font for letters that Matplotlib's own lacks."""
+
+    path: Path
+    family: str
+    letters: frozenset[str]
+
+
 @functools.cache
-def _east_asian() -> tuple[Path, str, frozenset[str]] | None:
-    """The file, the family and the wide letters of a font for Chinese, Japanese and Korean, if one is installed."""
+def _east_asian() -> _OtherFont | None:
+    """A font for Chinese, Japanese and Korean with its wide letters, if one is installed."""
     installed = [Path(name) for name in sorted(font_manager.findSystemFonts())]
     regular = [path for path in installed if "regular" in path.name.lower()]
     fitting = [
@@ -66,7 +74,7 @@ def _east_asian() -> tuple[Path, str, frozenset[str]] | None:
             wide = frozenset(letter for letter in _letters_of(path) if _is_wide(letter))
         except (RuntimeError, OSError):  # it is damaged, or not a font
             continue
-        return path, FT2Font(str(path)).family_name, wide
+        return _OtherFont(path, FT2Font(str(path)).family_name, wide)
     return None
 
 
@@ -83,7 +91,7 @@ def _can_draw(letter: str) -> bool:
     if not _needs_another_font(letter):
         return letter in _own_letters()
     other = _east_asian()
-    return other is not None and letter in other[2]
+    return other is not None and letter in other.letters
 
 
 def drawable(text: str) -> str:
@@ -96,7 +104,7 @@ def as_typed(text: str) -> dict[str, Any]:
     """How Matplotlib should draw a drawable text: not as a formula, and with another font for letters it lacks."""
     families = ["DejaVu Sans"]
     if any(map(_needs_another_font, text)) and (other := _east_asian()) is not None:
-        families.append(other[1])
+        families.append(other.family)
     return {"parse_math": False, "fontfamily": families}
 
 
@@ -114,7 +122,7 @@ def font_of(size: float, *, is_bold: bool = False) -> Any:
 @functools.cache
 def _wide_font_of(size: float) -> Any:
     other = _east_asian()
-    return font_of(size) if other is None else ImageFont.truetype(other[0], size)
+    return font_of(size) if other is None else ImageFont.truetype(other.path, size)
 
 
 def runs_of(text: str, size: float) -> Iterator[tuple[str, Any]]:

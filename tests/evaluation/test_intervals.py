@@ -13,6 +13,7 @@ from pvn.evaluation.intervals import (
     bootstrap_mean,
     bootstrap_median,
     bootstrap_ratio,
+    bootstrap_ratios,
 )
 
 QUICK = Bootstrap(num_resamples=1000)
@@ -112,3 +113,15 @@ def test_estimates_from_no_flights_are_refused():
         bootstrap_mean([])
     with pytest.raises(ValueError, match="one for each flight"):
         bootstrap_mean([1.0, 2.0], clusters=[0])
+
+
+def test_every_column_is_divided_by_its_own_denominators():
+    """Equal denominators are resampled once for all columns that have them."""
+    generator = np.random.default_rng(5)
+    above, below = generator.random((60, 5)), np.ones((60, 5))
+    below[:, 1] = below[:, 4] = generator.random(60) + 0.5
+    below[:, 3] = 2.0
+    clusters = np.arange(60) // 4
+    together = bootstrap_ratios(above, below, clusters)
+    for column, found in enumerate(together):
+        assert found == bootstrap_ratio(above[:, column], below[:, column], clusters)
