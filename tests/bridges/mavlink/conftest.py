@@ -4,15 +4,24 @@ import asyncio
 import socket
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from pvn.bridges.mavlink.autopilot import PARAMETERS
 from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
 from pvn.bridges.shared.clock import compile_kernels
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.geometry import Camera
 
 TIMEOUT_S = 60
+PATIENCE_S = 600.0
+"""How long the autopilot waits, on its own clock, for a client on a machine that may be busy with other tests."""
+
+
+def patient(parameters=PARAMETERS):
+    """The autopilot's parameters with which no client is ever too late."""
+    return {**parameters, "COM_OF_LOSS_T": PATIENCE_S, "COM_DISARM_PRFLT": PATIENCE_S}
 
 
 def free_port():
@@ -38,6 +47,7 @@ class ServedDrone:
         from pvn.bridges.mavlink.server import SimulatedDrone, listen
 
         self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), speed=speed, **options)
+        self.drone.autopilot = replace(self.drone.autopilot, parameters=patient())
         self.loop = asyncio.get_running_loop()
         self.transport, self.server = await listen(self.drone, "127.0.0.1", 0, [("127.0.0.1", self.client_port)])
         self.port = self.transport.get_extra_info("sockname")[1]
@@ -61,6 +71,16 @@ class ServedDrone:
     def call(self, function, *arguments):
         """Call a function in the autopilot's thread."""
         self.loop.call_soon_threadsafe(function, *arguments)
+
+    def after_each_tick(self, watch):
+        """Call a function after each tick of the autopilot's clock, in its thread."""
+        tick = self.drone.tick
+
+        def tick_and_watch():
+            tick()
+            watch()
+
+        self.drone.tick = tick_and_watch
 
     def stop_clock(self):
         """Fall silent, as an autopilot does whose radio fails."""

@@ -7,12 +7,14 @@ import shlex
 import signal
 import sys
 import threading
+from functools import partial
 
 import pytest
 
 pytest.importorskip("mavsdk", reason='needs MAVSDK: pip install "pvn-drone[mavlink]"')
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
+from pvn.bridges.mavlink import limits
 from pvn.bridges.mavlink.modes import Mode
 from pvn.cli import main
 from pvn.cli.fly_mavlink import parse_address
@@ -77,7 +79,9 @@ def test_without_pymavlink_it_says_how_to_install_it(capsys, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_dry_run_and_then_a_flight_from_the_command_line(fly_drone, tmp_path, capsys):
+def test_a_dry_run_and_then_a_flight_from_the_command_line(fly_drone, tmp_path, capsys, monkeypatch):
+    # The machine may be busy with other tests; the timeouts that are shipped have tests of their own.
+    monkeypatch.setattr(limits, "Limits", partial(limits.Limits, telemetry_timeout_s=30.0, camera_timeout_s=30.0))
     with fly_drone(speed=3.0) as served:
         address = served.address.replace("//", "")
         url = f"mavlink://{address}?camera={served.camera_url}"

@@ -45,11 +45,8 @@ class Forward:
         return torch.tensor([[1.5, 0.2, float(memory + 1 >= self.num_steps)]]), memory + 1
 
 
-def hover_at_once(served, position=(20.0, 20.0, 5.0), yaw=0.5, wait_s=3.0):
-    """Put the drone into the air, holding, to save the time of a take-off.
-
-    wait_s: how long it waits for a set-point; longer than is shipped, for a busy machine may send late.
-    """
+def hover_at_once(served, position=(20.0, 20.0, 5.0), yaw=0.5, parameters=None):
+    """Put the drone into the air, holding, to save the time of a take-off."""
     has_happened = threading.Event()
 
     def put():
@@ -58,7 +55,7 @@ def hover_at_once(served, position=(20.0, 20.0, 5.0), yaw=0.5, wait_s=3.0):
         drone.vehicle.start_motion(drone._motion)
         drone.autopilot = Autopilot(
             is_armed=True, is_landed=False, home=position, updated_at=drone.vehicle.time_s,
-            parameters={**PARAMETERS, "COM_OF_LOSS_T": wait_s},
+            parameters=drone.autopilot.parameters if parameters is None else parameters,
             target=Target(place=position[:2], altitude=position[2]),
         )  # fmt: skip
         has_happened.set()
@@ -132,12 +129,16 @@ def lift_up(served):
     served.drone.vehicle.start_motion(served.drone._motion)
 
 
+def wait_as_shipped(served):
+    served.drone.autopilot = replace(served.drone.autopilot, parameters=PARAMETERS)
+
+
 def disarm(served):
     """By a kill switch, as our autopilot does not disarm in the air when asked."""
     served.drone.autopilot = replace(served.drone.autopilot, is_armed=False)
 
 
-DEAF, BLIND = replace(PATIENT, telemetry_timeout_s=1.0), replace(PATIENT, camera_timeout_s=1.0)
+DEAF, BLIND = replace(PATIENT, telemetry_timeout_s=3.0), replace(PATIENT, camera_timeout_s=3.0)
 """Limits that end a flight soon for one reason, and late for the others, on a machine that may be busy."""
 
 
@@ -178,24 +179,31 @@ def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits,
 
 @pytest.mark.long
 def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly_drone, layout):
-    yaw_rate, latency_s, speed = 0.8, 0.6, 2.0
+    latency_s, yaws = 0.6, []
+    """The camera's latency; and when, on the monotonic clock, the drone had which yaw, radians."""
 
-    def yaw_behind(latency_s):
-        """How far the yaw that the agent is told, radians, is behind the drone's in a steady turn; median of five."""
-        calibration = replace(calibration_like(Camera(), 128, 72), latency_s=latency_s)
-        with fly_drone(speed=speed, is_full=False) as served:
-            hover_at_once(served)
-            options = replace(ARMED, calibration=calibration)
-            with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
-                field.reset(torch.tensor([field.take_off()]))
-                behind = []
-                for _ in range(9):
-                    told = float(field.step(torch.tensor([[0.0, yaw_rate, 0.0]])).pose_world[0, 5])
-                    behind.append(math.remainder(served.drone.vehicle.yaw - told, 2 * math.pi))
-                field.hover()
-        return float(np.median(behind[4:]))
+    def age_of(yaw, now):
+        """How long ago, seconds, the turning drone last had a yaw."""
+        near = [moment for moment, one in list(yaws) if abs(math.remainder(one - yaw, 2 * math.pi)) < 0.02]
+        return now - max(near, default=-math.inf)
 
-    assert yaw_behind(latency_s) - yaw_behind(0.0) == pytest.approx(speed * yaw_rate * latency_s, abs=0.3)
+    calibration = replace(calibration_like(Camera(), 128, 72), latency_s=latency_s)
+    with fly_drone(is_full=False) as served:
+        hover_at_once(served)
+        served.after_each_tick(lambda: yaws.append((time.monotonic(), served.drone.vehicle.yaw)))
+        options = replace(ARMED, calibration=calibration)
+        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+            field.reset(torch.tensor([field.take_off()]))
+            ages = []
+            # A busy machine hears and sees some poses and pictures late: five good steps of at most 60 are enough.
+            for _ in range(60):
+                told = float(field.step(torch.tensor([[0.0, 0.8, 0.0]])).pose_world[0, 5])
+                ages.append(age_of(told, time.monotonic()))
+                good = [age for age in ages if latency_s - 0.05 < age < latency_s + 0.15]
+                if len(good) == 5:
+                    break
+            field.hover()
+    assert len(good) == 5, ages
 
 
 @pytest.mark.long
@@ -203,16 +211,14 @@ def test_a_pilot_who_takes_over_during_take_off_keeps_the_drone(fly_drone, layou
     with fly_drone(speed=2.0, is_full=False) as served:
         options = MavlinkOptions(can_arm=True, limits=PATIENT)
 
-        def wait_and_take_over():
-            wait_until(lambda: served.drone.vehicle.position[2] > 0.6)
-            served.call(take_over, served)
+        def take_over_in_the_air():
+            if served.drone.vehicle.position[2] > 0.6 and served.drone.autopilot.mode is Mode.TAKEOFF:
+                take_over(served)
 
+        served.after_each_tick(take_over_in_the_air)
         with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
-            pilot = threading.Thread(target=wait_and_take_over)
-            pilot.start()
             with pytest.raises(FlightAborted, match="the flight mode was changed to POSCTL"):
                 field.take_off()
-            pilot.join()
             assert field.hover()
         assert served.drone.autopilot.mode is Mode.PILOT and served.drone.autopilot.offered is None
 
@@ -224,6 +230,8 @@ def test_a_client_that_dies_leaves_a_drone_that_holds(fly_drone, layout):
         hover_at_once(served)
         with MavlinkField(served.address, served.camera_url, layout=layout, options=ARMED) as field:
             field.take_off()
+        assert served.drone.autopilot.mode is Mode.OFFBOARD
+        served.call(wait_as_shipped, served)
         wait_until(lambda: served.drone.autopilot.mode is Mode.HOLD)
         assert served.drone.autopilot.is_armed and not served.drone.vehicle.is_landed
 
@@ -248,7 +256,7 @@ def test_an_interrupted_flight_holds(fly_drone, layout):
 
 @pytest.mark.long
 def test_an_agent_that_only_wants_on_stays_inside_the_fence(fly_drone, layout):
-    with fly_drone(speed=2.0, is_full=False) as served:
+    with fly_drone(is_full=False) as served:
         hover_at_once(served)
         options = MavlinkOptions(can_arm=True, limits=replace(PATIENT, fence=4.0))
 
@@ -286,7 +294,7 @@ def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_t
         task = segment.task
         native = fly(simulator_for([task]), [task], shipped_pvn, horizon=40)
         with fly_drone(task.layout) as served, one_thread():
-            hover_at_once(served, (*task.start[:2], 5.0), task.start[2], PARAMETERS["COM_OF_LOSS_T"])
+            hover_at_once(served, (*task.start[:2], 5.0), task.start[2], PARAMETERS)
             with MavlinkField(served.address, served.camera_url, layout=task.layout, options=shipped) as field:
                 field.take_off()
                 log = fly(field, [task], shipped_pvn, horizon=40)
