@@ -68,14 +68,8 @@ def _run(arguments: Sequence[str]) -> None:
     verb.run()
 
 
-SPINS = "20000"
-"""How often a thread of torch asks whether there is work again before it sleeps. With the 300,000 that are usual a
-flight takes twice as long on a busy computer, and is hardly quicker on an idle one (docs/log.md)."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb; an error that the user can fix is one line, without a traceback."""
-    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
     try:
         _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it

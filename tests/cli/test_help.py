@@ -1,6 +1,5 @@
 """Help, versions, and what is said about names and options that do not exist."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -13,21 +12,11 @@ import pytest
 import torch
 
 import pvn
-from pvn.cli import SPINS, Verb
+from pvn.cli import Verb
 from pvn.systems import SYSTEMS, TRAINED
 
 TESTS = Path(__file__).parent.parent
 HEAVY = ("torch", "numba", "matplotlib", "rich", "pvn.simulator", "pvn.model")
-
-
-def test_threads_that_wait_give_way_soon_unless_the_user_says_otherwise(monkeypatch, printed):
-    """torch reads it when it is imported, which is later: see the next test."""
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    printed("pvn --version")
-    assert os.environ["GOMP_SPINCOUNT"] == SPINS
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    printed("pvn --version")
-    assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 
 @pytest.mark.long
