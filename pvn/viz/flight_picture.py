@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import SubFigure
+from matplotlib.patches import Rectangle as Frame
 from torch import Tensor
 
 from pvn.evaluation.outcome import end_place, outcome
@@ -44,6 +44,8 @@ GOAL_SIZE = 1.6
 
 LARGE_VIEW = 704
 """Pixels across the view from the start."""
+TITLE_HEIGHT, VIEW_GAP, ROW_GAP, OWN_WIDTH = 0.032, 0.016, 0.05, 0.2
+"""Of a view's title, between views, between rows of them, and of the agent's own picture, in widths of the first."""
 
 View = npt.NDArray[np.uint8]
 """(H, W, 3)."""
@@ -97,30 +99,36 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
 
 
-def _draw_view(axis: Axes, view: View, title: str) -> None:
-    axis.set_axis_off()
-    axis.imshow(view)
-    axis.set_title(title, fontsize=9, loc="left", pad=3)
+def _place_view(axis: Axes, view: View, left: float, top: float, width: float, **options: Any) -> float:
+    """Draw a view (H, W, 3) at a place, y down; returns where it ends below."""
+    bottom = top + width * view.shape[0] / view.shape[1]
+    axis.imshow(view, extent=(left, left + width, bottom, top), **options)
+    return bottom
 
 
-def _draw_views(strip: SubFigure, views: Sequence[View], titles: Sequence[str], own: View) -> None:
-    """The view (H, W, 3) from the start, with the agent's own picture in its corner; the others smaller below it."""
+def _draw_views(axis: Axes, views: Sequence[View], titles: Sequence[str], own: View) -> None:
+    """The view (H, W, 3) from the start, with the agent's own picture in its corner; the others smaller below it.
+
+    All in one axis, whose unit is the width of the first: an axis for each took a third of the time of the picture.
+    """
     count = len(views) - 1
     columns = 3 if count in (3, 6) else max(1, min(2, count))
-    rows = -(-count // columns)
-    # A row of smaller views is as high as they are wide, and their titles take as much again.
-    ratios = (1.0, rows / columns * 1.16) if rows else (1.0,)
-    parts = np.ravel(strip.subfigures(len(ratios), 1, height_ratios=ratios))  # type: ignore[arg-type]
-    first = parts[0].subplots()
-    _draw_view(first, views[0], titles[0])
-    inset = first.inset_axes((0.78, 0.03, 0.2, 0.2))
-    inset.imshow(own, interpolation="nearest")
-    inset.set(xticks=[], yticks=[])
-    inset.set_anchor("SE")
-    if rows:
-        cells = parts[1].subplots(rows, columns, squeeze=False)
-        for cell, view, title in zip(cells.flat, views[1:], titles[1:], strict=True):
-            _draw_view(cell, view, title)
+    bottom = first_bottom = _place_view(axis, views[0], 0.0, TITLE_HEIGHT, 1.0)
+    places = [(0.0, TITLE_HEIGHT)]
+    width = (1 - VIEW_GAP * (columns - 1)) / columns
+    for row in range(0, count, columns):
+        top = bottom + ROW_GAP + TITLE_HEIGHT
+        for column, view in enumerate(views[1 + row : 1 + row + columns]):
+            places.append((column * (width + VIEW_GAP), top))
+            bottom = _place_view(axis, view, *places[-1], width)
+    for (left, top), title in zip(places, titles, strict=True):
+        axis.text(left, top - 0.3 * TITLE_HEIGHT, title, fontsize=9)
+    own_height = OWN_WIDTH * own.shape[0] / own.shape[1]
+    corner = 1 - VIEW_GAP - OWN_WIDTH, first_bottom - VIEW_GAP - own_height
+    _place_view(axis, own, *corner, OWN_WIDTH, interpolation="nearest")
+    axis.add_patch(Frame(corner, OWN_WIDTH, own_height, fill=False))
+    axis.set(xlim=(0, 1), ylim=(bottom, 0), aspect="equal")
+    axis.set_axis_off()
 
 
 def steps_shown(num_steps: int) -> list[int]:
@@ -156,10 +164,10 @@ def draw_flight(
     title = [*wrapped(quoted(task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES), words]
     height = HEIGHT_INCHES + 0.22 * (len(title) - 1)
     figure = plt.figure(figsize=(WIDTH_INCHES, height), layout="constrained")
-    above, strip = np.ravel(figure.subfigures(1, 2, width_ratios=(1.06, 1)))  # type: ignore[arg-type]
+    above, strip = figure.subplots(1, 2, width_ratios=(1.06, 1))
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
     shown, camera = steps_shown(num_steps), frames.camera
-    _draw_field(above.subplots(), task, flown, shown, demonstrated)
+    _draw_field(above, task, flown, shown, demonstrated)
     views = views or views_to_show(task, log, frames, flight)
     speeds = log.velocity_world[flight, :, :2].norm(dim=-1).tolist()
     titles = [
