@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from pvn.bridges.mavlink.autopilot import PARAMETERS
 from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
 from pvn.bridges.shared.clock import compile_kernels
 from pvn.bridges.shared.renderer import CameraRenderer
@@ -17,11 +16,6 @@ from pvn.geometry import Camera
 TIMEOUT_S = 60
 PATIENCE_S = 600.0
 """How long the autopilot waits, on its own clock, for a client on a machine that may be busy with other tests."""
-
-
-def patient(parameters=PARAMETERS):
-    """The autopilot's parameters with which no client is ever too late."""
-    return {**parameters, "COM_OF_LOSS_T": PATIENCE_S, "COM_DISARM_PRFLT": PATIENCE_S}
 
 
 def free_port():
@@ -47,7 +41,8 @@ class ServedDrone:
         from pvn.bridges.mavlink.server import SimulatedDrone, listen
 
         self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), speed=speed, **options)
-        self.drone.autopilot = replace(self.drone.autopilot, parameters=patient())
+        known = {**self.drone.autopilot.parameters, "COM_OF_LOSS_T": PATIENCE_S, "COM_DISARM_PRFLT": PATIENCE_S}
+        self.drone.autopilot = replace(self.drone.autopilot, parameters=known)
         self.loop = asyncio.get_running_loop()
         self.transport, self.server = await listen(self.drone, "127.0.0.1", 0, [("127.0.0.1", self.client_port)])
         self.port = self.transport.get_extra_info("sockname")[1]
@@ -96,6 +91,12 @@ class ServedDrone:
         if self._thread.is_alive():
             self.call(self._has_ended.set)
             self._thread.join(TIMEOUT_S)
+
+
+@pytest.fixture(autouse=True)
+def patient_client(monkeypatch):
+    """Our client waits longer than is shipped, too, until the autopilot says that its mode has changed."""
+    monkeypatch.setattr("pvn.bridges.mavlink.field.CHANGE_S", float(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
