@@ -32,6 +32,10 @@ LEAST_BATCHES = 16
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
+FLIGHT_RULES = 2
+"""Counts the changes after which the same agent flies otherwise: of the simulator, or of how agents see, plan and stop.
+Flights by other rules are not mixed."""
+
 Batch = Sequence[Sequence[Segment]]
 """Paragraphs, or single segments, that are flown at once."""
 
@@ -135,8 +139,9 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
 
 
 def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str, *, in_paragraphs: bool = False) -> Tensor:
-    """(32,) uint8: the same for flights of the same pilot over the same segments on the same kind of device."""
-    digest = hashlib.sha256(f"{pilot.fingerprint} {device} {json.dumps(str(pilot.config))}".encode())
+    """(32,) uint8: the same for flights of a pilot over the same segments, by the same rules, on such a device."""
+    rules = f"{FLIGHT_RULES} {pilot.fingerprint} {device} {json.dumps(str(pilot.config))}"
+    digest = hashlib.sha256(rules.encode())
     if in_paragraphs:
         digest.update(b"in paragraphs")
     for segment in segments:
@@ -221,8 +226,8 @@ def _resumed(path: Path, expected: Tensor, ends: Sequence[int]) -> Flights:
     flown, found = read_flights(path)
     if not torch.equal(found, expected):
         raise ValueError(
-            f"{path}: flights of another agent, corpus, split or device; choose another --out, or delete it to "
-            "fly again"
+            f"{path}: flights of another agent, corpus, split, device or version of pvn; choose another --out, or "
+            "delete it to fly again"
         )
     if len(flown) not in ends:
         raise ValueError(

@@ -11,6 +11,7 @@ import torch
 
 from pvn.cli import main
 from pvn.corpus.store import write_corpus
+from pvn.evaluation import flights as flights_module
 from pvn.evaluation.flights import (
     Flights,
     _in_turn,
@@ -41,8 +42,16 @@ def test_interrupted_flights_are_completed_and_equal_to_the_bit(meadow, tmp_path
     whole = fly_split(segments, oracle, tmp_path / "whole.safetensors")
     assert all(torch.equal(getattr(completed, name), value) for name, value in vars(whole).items())
     assert path.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
-    with pytest.raises(ValueError, match="flights of another agent, corpus, split or device"):
+    with pytest.raises(ValueError, match="flights of another agent, corpus, split, device or version"):
         fly_split(segments, load_pilot("average"), path)
+
+
+def test_flights_by_other_rules_are_not_mixed(meadow, tmp_path, monkeypatch):
+    segments, path, stop = meadow["train"][:2], tmp_path / "flights.safetensors", load_pilot("stop")
+    fly_split(segments, stop, path)
+    monkeypatch.setattr(flights_module, "FLIGHT_RULES", flights_module.FLIGHT_RULES + 1)
+    with pytest.raises(ValueError, match="or version of pvn"):
+        fly_split(segments, stop, path)
 
 
 def test_whoever_interrupts_an_evaluation_waits_for_no_further_flights(meadow):
