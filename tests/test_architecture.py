@@ -28,11 +28,15 @@ MODULES = {module_name(path): path for path in PACKAGE.rglob("*.py")}
 
 
 @functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path, *, only_top_level=False):
     """Modules of ours that a file imports: anywhere in it, or at its top alone."""
     found = set()
-    tree = ast.parse(path.read_text())
-    for node in tree.body if only_top_level else ast.walk(tree):
+    for node in parsed(path).body if only_top_level else ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -141,7 +145,7 @@ def test_a_system_is_named_in_the_table_and_in_its_own_file_alone():
     named = re.compile(r"\b(" + "|".join(sorted(set(SYSTEMS) - {"pvn", "stop", "average", "oracle"})) + r")\b")
     allowed = {"pvn.systems", "pvn.model.gsmn", "pvn.model.chaplot"}
     for module in MODULES.keys() - allowed:
-        tree = ast.parse(MODULES[module].read_text())
+        tree = parsed(MODULES[module])
         parts = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
         prose = {id(part.value) for node in parts for part in node.body if isinstance(part, ast.Expr)}
         for node in ast.walk(tree):

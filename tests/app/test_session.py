@@ -460,13 +460,8 @@ def test_a_flight_is_saved_as_a_film_and_as_a_recording(visit, suffix, package, 
     assert magic in visitor.page.files[f"flight{suffix}"][:16], visitor.page.warnings
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "words",
-        *(pytest.param(case, marks=pytest.mark.long) for case in ("segment", "edited", "corpus", "gsmn", "oracle")),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["words", "segment", "edited", "corpus", "gsmn", "oracle"])
 def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, undrawn, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     visitor = visit()

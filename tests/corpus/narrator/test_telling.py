@@ -136,6 +136,7 @@ def test_who_turns_back_to_what_was_passed_is_told_to_come_back_to_it(fly):
     )
 
 
+@pytest.mark.long
 def test_no_text_has_more_than_five_clauses(told):
     assert max(len(narration.clauses) for _, narration in told) <= 5
 
