@@ -300,6 +300,6 @@ def test_the_results_page_tells_how_many_paragraphs_are_brought_to_the_end(name)
 
 @pytest.mark.long
 def test_training_machines_need_no_viewer_and_no_command_line():
-    scripts = sorted(RUNS.glob("*.py"))
+    scripts = sorted(set(RUNS.glob("*.py")) - {RUNS / "airsim_scripts.py"})  # which trains nothing
     assert len(scripts) == 4
     subprocess.run([sys.executable, "-c", LOAD, *scripts], cwd=RUNS.parent, check=True)
