@@ -18,7 +18,9 @@ import msgpack
 
 from pvn.simulator.compiling import num_cores
 
-IMAGE_REQUEST = {"camera_name": "pvn", "image_type": 0, "pixels_as_float": False, "compress": False}
+CAMERA = "pvn"
+"""Of 128 x 72 pixels; AirSim's own have four times as many."""
+IMAGE_REQUEST = {"camera_name": CAMERA, "image_type": 0, "pixels_as_float": False, "compress": False}
 FACING_NORTH = {"w_val": 1, "x_val": 0, "y_val": 0, "z_val": 0}
 NUM_WARM_UP_IMAGES = 50
 
@@ -118,7 +120,7 @@ def _cosysairsim_rate(port: int, seconds: float) -> float | None:
     except ModuleNotFoundError:
         return None
     client = cosysairsim.MultirotorClient(port=port)
-    request = [cosysairsim.ImageRequest("0", cosysairsim.ImageType.Scene, False, False)]
+    request = [cosysairsim.ImageRequest(CAMERA, cosysairsim.ImageType.Scene, False, False)]
     return _rate(lambda: client.simGetImages(request) and None, seconds)
 
 

@@ -85,12 +85,14 @@ class MessageSplitter:
             if value is None:
                 return
             self._place, num_values = value
-            self._missing[-1] -= 1
+            missing = self._missing
+            missing[-1] -= 1
             if num_values:
-                self._missing.append(num_values)
-            while self._missing and not self._missing[-1]:
-                self._missing.pop()
-            self._check(num_values)
+                missing.append(num_values)
+            while missing and not missing[-1]:
+                missing.pop()
+            if num_values or self._place > self._max_bytes:
+                self._check(num_values)
 
     def _check(self, num_values: int) -> None:
         """Refuse a message for its size, or for the values of the list or map that has just begun."""

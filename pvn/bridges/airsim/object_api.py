@@ -53,9 +53,11 @@ def simGetObjectPose(host: Host, object_name: Any, *rest: Any) -> dict[str, Any]
 def _parse_place(host: Host, method: str, pose: Any) -> tuple[float, float, float]:
     """x, y and yaw, field frame, of an object's pose."""
     position, rotation = parse_pose(pose)
-    x, y, _ = from_ned(position)
-    host.tell_once(f"{method}: objects stand upright on the ground here; only position and heading were used")
-    return x, y, roll_pitch_yaw(swap_rotation(rotation))[2]
+    x, y, height = from_ned(position)
+    roll, pitch, yaw = roll_pitch_yaw(swap_rotation(rotation))
+    if abs(height) > 0.2 or max(abs(roll), abs(pitch)) > 0.01:  # scripts' ground is our drones', 0.1 m up
+        host.tell_once(f"{method}: objects stand upright on the ground here; only position and heading were used")
+    return x, y, yaw
 
 
 def simSetObjectPose(host: Host, object_name: Any, pose: Any, teleport: Any = True, *rest: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ async def read_requests(reader: asyncio.StreamReader, limits: Limits) -> AsyncIt
     deadline: float | None = None
     while True:
         try:
-            async with asyncio.timeout_at(deadline):
+            async with nullcontext() if deadline is None else asyncio.timeout_at(deadline):
                 data = await reader.read(READ_BYTES)
         except TimeoutError:
             raise ProtocolError(f"got only part of a message within {limits.partial_message_timeout_s:g} s") from None

@@ -42,6 +42,8 @@ class _Connection:
             if self._writer.is_closing():
                 return
             self._writer.write(encode_response(request.message_id, error, result))
+            if not self._writer.transport.get_write_buffer_size():  # all is sent; a timeout would take longer than that
+                return
             try:
                 async with asyncio.timeout(self._unread_timeout_s):
                     await self._writer.drain()

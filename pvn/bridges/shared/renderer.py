@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -22,6 +23,7 @@ Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
 
+@functools.lru_cache(maxsize=256)  # clients ask for several pictures before the camera moves on
 def make_camera_row(position: Vector, rotation: Quaternion, camera: Camera) -> Floats:
     """A camera row (18,) of `simulator.rendering` for a camera with this position and rotation in the field frame.
 
