@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,17 +30,20 @@ NUM_WARM_UP_IMAGES = 50
 def _server(quality: str) -> Iterator[tuple[int, int]]:
     """Run a server in a process of its own; yields its port and process id."""
     command = [sys.executable, "-m", "pvn.cli", "serve", "airsim", "--port", "0", "--quality", quality]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        match = re.search(r":(\d+),", line)
-        if match is None:
-            raise ValueError(f'pvn serve airsim: got {line!r}, expected "AirSim on ADDRESS:PORT"')
-        yield int(match[1]), process.pid
-    finally:
-        process.terminate()
-        process.wait()
+    with tempfile.TemporaryFile("w+") as console:  # it tells of each call that is refused, of which there are many
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=console, text=True)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            match = re.search(r":(\d+),", line)
+            if match is None:
+                console.seek(0)
+                told = line or console.read()[-500:]
+                raise ValueError(f'pvn serve airsim: got {told!r}, expected "AirSim on ADDRESS:PORT"')
+            yield int(match[1]), process.pid
+        finally:
+            process.terminate()
+            process.wait()
 
 
 class RawClient:
