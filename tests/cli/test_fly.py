@@ -60,12 +60,14 @@ def test_every_agent_of_the_package_flies(agent, undrawn, printed):
     assert pictures("pictures") == [f"field{FIELD}_2.png"]
 
 
+@pytest.mark.long
 def test_several_segments_of_a_field_are_named_by_their_numbers(undrawn, printed):
     text = printed(f"pvn fly --field {FIELD} --segment 5 2 --agent stop --out out")
     assert [label for label, _ in rows(text)] == ["5", "2"]
     assert pictures("out") == [f"field{FIELD}_2.png", f"field{FIELD}_5.png"]
 
 
+@pytest.mark.long
 def test_segments_of_a_corpus_are_named_by_their_ids(corpus, undrawn, printed):
     first, second = read_corpus(corpus)["test"][1:3]
     text = printed(f"pvn fly --corpus corpus --segment {first.id} {second.id} --agent oracle --out out")
