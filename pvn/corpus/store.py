@@ -23,6 +23,7 @@ from safetensors.numpy import load_file, save
 
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split, phrase_author
 from pvn.files import json_digest, read_json, replacing
+from pvn.processes import no_garbage_collection
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
@@ -348,6 +349,7 @@ def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> 
     _write_manifest(folder, manifest)
 
 
+@no_garbage_collection()
 def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     """The corpus in a folder, or some of its splits."""
     folder = Path(folder)

@@ -1,5 +1,6 @@
 """Corpora on disk: read back as they were, extended safely, and right whatever landmark classes are added later."""
 
+import gc
 import hashlib
 import json
 import resource
@@ -25,6 +26,24 @@ def test_a_corpus_is_read_back_as_it_was(meadow, tmp_path, are_same):
     assert again.name == "meadow" and are_same(meadow, again)
     assert store.origin(tmp_path / "corpus") == {"seed": 1}
     assert list(read_corpus(tmp_path / "corpus", ("dev",)).splits) == ["dev"]
+
+
+def test_nothing_is_searched_for_garbage_while_a_corpus_is_read(meadow, tmp_path):
+    """The more segments there are, the longer each search would take; and there is none to be found."""
+    write_corpus(meadow, tmp_path / "corpus")
+    searches = []
+    gc.callbacks.append(lambda phase, about: searches.append(phase))
+    try:
+        read_corpus(tmp_path / "corpus")
+        assert searches.count("start") <= 1 and gc.isenabled(), "at most one, as soon as it is read"
+        read_corpus.__wrapped__(tmp_path / "corpus")
+        assert searches.count("start") > 2, "as it would be otherwise"
+        (tmp_path / "corpus" / "corpus.json").unlink()
+        with pytest.raises((ValueError, OSError)):
+            read_corpus(tmp_path / "corpus")
+        assert gc.isenabled(), "also after an error"
+    finally:
+        gc.callbacks.pop()
 
 
 def test_writing_the_same_corpus_twice_gives_the_same_bytes(meadow, tmp_path):
