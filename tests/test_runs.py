@@ -49,7 +49,7 @@ def test_the_results_page_tells_what_our_changes_give():
     table = runpy.run_path(str(RUNS / "variants.py"))["table_of"](results)
     text = (results.parents[1] / "results.md").read_text(encoding="utf-8")
     section = text.split("### What our changes")[1].split("\n## ")[0]
-    assert len(table.splitlines()) == 2 + 10 and table in section
+    assert len(table.splitlines()) == 2 + 13 and table in section
     assert table.count("| no-strays | 52.5 ") == 1 and "(-19.1 to -15.9) |" in table
     gains = {cells[1].strip(): cells[4].split()[0] for cells in (line.split("|") for line in table.splitlines()[3:])}
     for name, told in (
@@ -58,6 +58,14 @@ def test_the_results_page_tells_what_our_changes_give():
         ("no-words-first", "and words first {}."),
     ):
         assert told.format(gains[name].removeprefix("+")) in section
+    for name, told in (
+        ("literal-in-large-batches", "All nine together are worth {} points"),
+        ("three-taken-back", "together they lose {} points"),
+        ("three-in-half-the-epochs", "and with half the epochs {}."),
+    ):
+        assert told.format(gains[name].removeprefix("-")) in section
+    alone = sum(float(gains[name.replace(" ", "-")]) for name in LITERAL if name != "small batches")
+    assert f"one by one they add up to {-alone:.1f}." in section
     assert f"The learning rates are worth {gains['one-learning-rate'].removeprefix('-')} points" in section
     assert f"that starts from their log-odds {gains['even-odds'].removeprefix('-')}." in section
     for name in ("ideal-act", "altitude2.5"):
