@@ -1,9 +1,8 @@
-"""Processes that work beside this one, and this one's search for garbage."""
+"""Processes that work beside this one."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import multiprocessing
 import os
 import pickle
@@ -26,21 +25,6 @@ def _exit_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Python does not search for garbage meanwhile.
-
-    Where many objects are made and all of them stay, it finds none, and searches through more of them each time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

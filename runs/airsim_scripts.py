@@ -9,8 +9,8 @@ given after Microsoft's, add only what Microsoft does not have: their other scri
 The interpreter has the client (airsim or cosysairsim), OpenCV, Matplotlib, Pillow and SciPy.
 
 Each script runs in a copy of its folder, without a display, with the settings.json that it asks for; none needs
-arguments. One that runs past the time limit is stopped, which is no error: some never end. What happened is written
-down; whether that is what the script is meant to do, a person must judge.
+arguments. One that runs past the time limit is stopped, which is no error: some never end, others take hours. What
+happened is written down; whether that is what the script is meant to do, a person must judge.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from pvn.bridges.airsim.client import disconnect, import_client
 from pvn.cli.progress import progress_bar
 from pvn.files import read_json, replacing
 
-SERVER = ("serve", "airsim", "--field", "3", "--border", "open", "--speed", "4", "--quality", "fast")
+SERVER = ("serve", "airsim", "--field", "3", "--border", "open", "--quality", "fast")
+SPEED, REAL_TIME = 4.0, ("pause_continue_drone",)
+"""Simulated seconds a second; and scripts that sleep while the drone flies, which are run in real time."""
 READY, COMPILES = "AirSim on ", "compiling"
 """How the lines of the server's console begin that are not about a script; after the first it listens."""
 START_S, SAMPLE_S, SETTLE_S, STOP_S = 120.0, 0.03, 2.0, 5.0
@@ -50,8 +52,11 @@ Sample = tuple[float, tuple[float, float, float]]
 MAX_MESSAGES, MAX_LETTERS = 8, 140
 LEFT_OUT = ("setup_path", "wav_reader", "speaker", "kinect_publisher")
 """Three modules that others import, and a script that needs ROS."""
-LIMITS_S = {"survey": 100.0, "segmentation_colormap_gamma_test": 180.0}
-"""Scripts that end, but late: a flight of four simulated minutes, and a search through millions of colours."""
+LIMITS_S = {
+    "survey": 100.0, "gimbal": 120.0, "cv_capture": 240.0, "pause_continue_drone": 300.0,
+    "stability_test": 240.0, "segmentation_colormap_gamma_test": 180.0,
+}  # fmt: skip
+"""Scripts that end, but late, and one that judges how still a drone hovers after two minutes for the first time."""
 COMPUTER_VISION, ASKS_FOR_IT = {"SimMode": "ComputerVision"}, "activate computer vision mode"
 """Settings, and what scripts say in a comment that expect them."""
 _SIZES = {"CaptureSettings": [{"ImageType": number, "Width": 960, "Height": 540} for number in (0, 1, 5)]}
@@ -94,8 +99,10 @@ class Outcome:
     client: str
     settings: str
     """Where its settings come from: script, computer vision, table, or none."""
+    speed: float
+    """Simulated seconds a second."""
     exit: int | str
-    """What it ended with, or `stopped`."""
+    """What it ended with, `stopped`, or `server lost`."""
     seconds: float
     error: str
     """The last line of its traceback, if there is one."""
@@ -164,9 +171,9 @@ def start(command: Sequence[str | Path], log: Path, **options: Any) -> subproces
 
 
 @contextmanager
-def serving(settings: Mapping[str, Any] | None, folder: Path) -> Iterator[Path]:
+def serving(settings: Mapping[str, Any] | None, speed: float, folder: Path) -> Iterator[Path]:
     """A fresh server, until the block ends; yields the file with what it prints."""
-    command = [sys.executable, "-c", "from pvn.cli import main; main()", *SERVER]
+    command = [sys.executable, "-c", "from pvn.cli import main; main()", *SERVER, "--speed", str(speed)]
     if settings is not None:
         (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
         command += ["--settings", str(folder / "settings.json")]
@@ -195,8 +202,8 @@ def last_lines(text: str) -> tuple[str, str]:
     return "".join(errors[:1])[:MAX_LETTERS], "".join(lines[-1:])[:MAX_LETTERS]
 
 
-def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[float | None, dict[str, list[Sample]]]:
-    """Look on until a script ends or its time is over; returns after how long it ended, and the vehicles' tracks."""
+def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | str, float, dict[str, list[Sample]]]:
+    """Look on until a script ends or its time is over: how it ended, after how long, and all vehicles' tracks."""
     client, tracks = import_client().MultirotorClient(port=DEFAULT_PORT, timeout_value=10), dict[str, list[Sample]]()
     begin, end = time.monotonic(), None
     try:
@@ -205,14 +212,17 @@ def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[float | Non
             if end is None and process.poll() is not None:
                 end = time.monotonic()
             time.sleep(SAMPLE_S)
+    except Exception:  # of whatever kind the client's are: that the server is gone is what should be written down
+        return "server lost", time.monotonic() - begin, tracks
     finally:
         disconnect(client)
-    return None if end is None else end - begin, tracks
+    return ("stopped", limit_s, tracks) if end is None else (process.returncode, end - begin, tracks)
 
 
 def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Path | None) -> Outcome:
     """Run a script in a copy of its folder, against a server of its own."""
     source, settings = settings_for(script)
+    speed = 1.0 if script.stem in REAL_TIME else SPEED
     with tempfile.TemporaryDirectory(prefix="pvn-airsim-") as name:
         scratch = Path(name)
         work, log = scratch / "work", scratch / "script.log"
@@ -224,10 +234,10 @@ def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Pa
             "PYTHONWARNINGS": "ignore", "TMPDIR": str(work / "tmp"), "HOME": name,
         }  # fmt: skip
         before = files_in(work)
-        with serving(settings, scratch) as console:
+        with serving(settings, speed, scratch) as console:
             process = start([python, script.name], log, cwd=work, env=environment)
             try:
-                seconds, tracks = watch(process, limit_s)
+                ended, seconds, tracks = watch(process, limit_s)
                 said, told = (path.read_text(encoding="utf-8", errors="replace") for path in (log, console))
             finally:
                 stop(process)
@@ -235,12 +245,13 @@ def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Pa
         if keep is not None:
             shutil.copytree(scratch, keep / script.stem, dirs_exist_ok=True)
     error, says = last_lines(said)
+    distances = (math.dist(track[0][1], place) for track in tracks.values() for _, place in track)
     lines = [line[:MAX_LETTERS] for line in told.splitlines() if line and not line.startswith((READY, COMPILES))]
     return Outcome(
-        name=script.stem, folder=script.parent.name, client=client, settings=source,
-        exit="stopped" if seconds is None else process.returncode, seconds=round(seconds or limit_s, 1),
-        error=error, says=says, metres_flown=round(max(map(metres_flown, tracks.values())), 1),
-        metres_away=round(max(math.dist(track[0][1], place) for track in tracks.values() for _, place in track), 1),
+        name=script.stem, folder=script.parent.name, client=client, settings=source, speed=speed,
+        exit=ended, seconds=round(seconds, 1), error=error, says=says,
+        metres_flown=round(max(map(metres_flown, tracks.values()), default=0.0), 1),
+        metres_away=round(max(distances, default=0.0), 1),
         num_files=len(written), messages=list(dict.fromkeys(lines))[:MAX_MESSAGES],
     )  # fmt: skip
 
@@ -283,12 +294,16 @@ def main() -> None:
     options = parser.parse_args()
     python, client = options.python.absolute(), client_of(options.python)
     scripts = [script for folder in options.folders for script in sorted(folder.glob("*.py"))]
+    if unknown := set(options.script) - {script.stem for script in scripts}:
+        parser.error(
+            f"--script: got {', '.join(sorted(unknown))}, expected names of scripts in these folders, without .py"
+        )
     found = read_json(options.out, "remove it to start anew")["scripts"] if options.out.exists() else []
     known = {*LEFT_OUT, *(row["name"] for row in found)}
     missing = [one for one in scripts if one.stem not in known and one.stem in (options.script or (one.stem,))]
     with progress_bar("scripts", len(missing)) as advance_to:
         for count, script in enumerate(missing, start=1):
-            limit_s = LIMITS_S.get(script.stem, options.limit)
+            limit_s = max(options.limit, LIMITS_S.get(script.stem, 0.0))
             found.append(asdict(run_script(script, python, client, limit_s, options.keep)))
             write(options.out, found)
             advance_to(count)

@@ -225,7 +225,8 @@ class Fly:
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         with working("flying (and compiling, the first time only)"):
             log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
-        with ThreadPoolExecutor(1) as ahead:  # views come from compiled code, while Matplotlib draws the flight before
+        # Compiled code renders the views of the next flight while Matplotlib draws one; those of all would fill memory.
+        with ThreadPoolExecutor(1) as ahead:
             following = ahead.submit(views_to_show, chosen[0].task, log, frames, 0)
             for flight, one in enumerate(progress_over("drawing", chosen)):
                 views = following.result()

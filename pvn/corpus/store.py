@@ -7,6 +7,7 @@ moment leaves the corpus as it was.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import json
@@ -23,7 +24,6 @@ from safetensors.numpy import load_file, save
 
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split, phrase_author
 from pvn.files import json_digest, read_json, replacing
-from pvn.processes import no_garbage_collection
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
@@ -349,7 +349,6 @@ def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> 
     _write_manifest(folder, manifest)
 
 
-@no_garbage_collection()
 def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     """The corpus in a folder, or some of its splits."""
     folder = Path(folder)
@@ -357,10 +356,16 @@ def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     classes = _landmark_classes(manifest)
     unannotated: Source = "lani" if str(manifest["name"]).startswith("lani") else "phrases"
     found: dict[Split, list[Segment]] = {}
-    for part in manifest["parts"]:
-        if part["split"] in splits:
-            segments = _read_part(folder / part["file"], classes, unannotated, part.get("sha256"))
-            found.setdefault(part["split"], []).extend(segments)
+    was_enabled = gc.isenabled()
+    gc.disable()  # all that is made stays, so there is no garbage to look for
+    try:
+        for part in manifest["parts"]:
+            if part["split"] in splits:
+                segments = _read_part(folder / part["file"], classes, unannotated, part.get("sha256"))
+                found.setdefault(part["split"], []).extend(segments)
+    finally:
+        if was_enabled:
+            gc.enable()
     return Corpus(manifest["name"], {split: tuple(found[split]) for split in SPLITS if split in found})
 
 

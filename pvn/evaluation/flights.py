@@ -33,8 +33,8 @@ FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
 FLIGHT_RULES = 2
-"""Counts the changes after which the same agent flies otherwise: of the simulator, or of how agents see, plan and stop.
-Flights by other rules are not mixed."""
+"""Counts the changes after which the same agent flies differently: of the simulator, or of how agents see, plan and
+stop. Flights by different rules are not mixed."""
 
 Batch = Sequence[Sequence[Segment]]
 """Paragraphs, or single segments, that are flown at once."""
@@ -139,7 +139,7 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
 
 
 def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str, *, in_paragraphs: bool = False) -> Tensor:
-    """(32,) uint8: the same for flights of a pilot over the same segments, by the same rules, on such a device."""
+    """(32,) uint8: the same for flights of a pilot over the same segments, by the same rules, on such devices."""
     rules = f"{FLIGHT_RULES} {pilot.fingerprint} {device} {json.dumps(str(pilot.config))}"
     digest = hashlib.sha256(rules.encode())
     if in_paragraphs:

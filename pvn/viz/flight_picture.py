@@ -11,8 +11,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+from matplotlib import patches
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle as Frame
 from torch import Tensor
 
 from pvn.evaluation.outcome import end_place, outcome
@@ -126,7 +126,7 @@ def _draw_views(axis: Axes, views: Sequence[View], titles: Sequence[str], own: V
     own_height = OWN_WIDTH * own.shape[0] / own.shape[1]
     corner = 1 - VIEW_GAP - OWN_WIDTH, first_bottom - VIEW_GAP - own_height
     _place_view(axis, own, *corner, OWN_WIDTH, interpolation="nearest")
-    axis.add_patch(Frame(corner, OWN_WIDTH, own_height, fill=False))
+    axis.add_patch(patches.Rectangle(corner, OWN_WIDTH, own_height, fill=False))
     axis.set(xlim=(0, 1), ylim=(bottom, 0), aspect="equal")
     axis.set_axis_off()
 

@@ -166,6 +166,19 @@ def test_objects_can_be_spawned_moved_numbered_and_destroyed(client):
     assert client.simListSceneObjects() == names and not (image_of(client, "0", 5) == colour).all(-1).any()
 
 
+def test_whoever_lifts_or_tilts_an_object_is_told_that_it_stands_upright_on_the_ground(client, caplog):
+    name = client.simListSceneObjects()[0]
+    pose = client.simGetObjectPose(name)
+    with caplog.at_level(logging.WARNING):
+        assert client.simSetObjectPose(name, pose) and not caplog.records, "it stands as it stood"
+        for lifted, tilted in ((2.0, 0.0), (0.0, 0.1)):
+            other = Pose(pose.position - Vector3r(0, 0, lifted), cosysairsim.euler_to_quaternion(tilted, 0, 0))
+            assert client.simSetObjectPose(name, other)
+        told = [record.message for record in caplog.records]
+    assert len(told) == 1 and "simSetObjectPose: objects stand upright on the ground here" in told[0]
+    assert client.simGetObjectPose(name).position.z_val == pytest.approx(pose.position.z_val)
+
+
 def test_what_is_no_landmark_has_segmentation_numbers_too(client):
     assert client.simSetSegmentationObjectID("ground", 20) and client.simSetSegmentationObjectID("SkySphere", 42)
     image = image_of(client, "pvn", 5)

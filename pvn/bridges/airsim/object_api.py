@@ -25,6 +25,10 @@ from pvn.bridges.shared.frames import Vector, from_ned, roll_pitch_yaw, rotation
 from pvn.simulator.quadcopter import EAST_LIMIT, WEST_LIMIT
 from pvn.world.landmarks import LANDMARK_NAMES
 
+GROUND_M, UPRIGHT_RAD = 0.2, 0.01
+"""An object stands on the ground and upright up to this height and tilt. A script's ground is where a drone's centre is
+after landing, 0.1 m above ours."""
+
 
 def simListSceneObjects(host: Host, name_regex: Any = ".*", *rest: Any) -> Coroutine[Any, Any, list[str]]:
     """Names of the landmarks that match a regular expression."""
@@ -55,7 +59,7 @@ def _parse_place(host: Host, method: str, pose: Any) -> tuple[float, float, floa
     position, rotation = parse_pose(pose)
     x, y, height = from_ned(position)
     roll, pitch, yaw = roll_pitch_yaw(swap_rotation(rotation))
-    if abs(height) > 0.2 or max(abs(roll), abs(pitch)) > 0.01:  # scripts' ground is our drones', 0.1 m up
+    if abs(height) > GROUND_M or max(abs(roll), abs(pitch)) > UPRIGHT_RAD:
         host.tell_once(f"{method}: objects stand upright on the ground here; only position and heading were used")
     return x, y, yaw
 

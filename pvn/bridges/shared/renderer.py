@@ -23,12 +23,16 @@ Pixels = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
 
-@functools.lru_cache(maxsize=256)  # clients ask for several pictures before the camera moves on
 def make_camera_row(position: Vector, rotation: Quaternion, camera: Camera) -> Floats:
     """A camera row (18,) of `simulator.rendering` for a camera with this position and rotation in the field frame.
 
     The rotation takes x to the camera's optical axis, y to its left and z to its up.
     """
+    return _camera_row(position, rotation, camera).copy()
+
+
+@functools.lru_cache(maxsize=256)  # clients ask for several pictures before the camera moves on
+def _camera_row(position: Vector, rotation: Quaternion, camera: Camera) -> Floats:
     ahead, left, up = (np.array(rotate_vector(rotation, axis)) for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
     row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
     row[ORIGIN : ORIGIN + 3] = position

@@ -94,9 +94,13 @@ class ServedDrone:
 
 
 @pytest.fixture(autouse=True)
-def patient_client(monkeypatch):
-    """Our client waits longer than is shipped, too, until the autopilot says that its mode has changed."""
-    monkeypatch.setattr("pvn.bridges.mavlink.field.CHANGE_S", float(TIMEOUT_S))
+def patient_client(request, monkeypatch):
+    """Our client waits longer than is shipped, too, until the autopilot says that its mode has changed.
+
+    Not in slow tests, which are for machines with nothing else to do.
+    """
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr("pvn.bridges.mavlink.field.CHANGE_S", float(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

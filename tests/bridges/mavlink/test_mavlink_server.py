@@ -214,7 +214,7 @@ def test_what_is_hostile_changes_nothing_that_it_may_not():
 
 @pytest.mark.slow
 def test_100_000_hostile_datagrams_leave_it_alive(fly_drone):
-    """Over the socket, while another client hears of every 20 ms of the flight; and memory does not grow."""
+    """Over the socket, while another client gets all positions, 50 a second; and memory does not grow."""
     import resource
 
     with fly_drone(speed=1.0, is_full=False) as served, Client(served) as listener:
@@ -242,7 +242,7 @@ def test_100_000_hostile_datagrams_leave_it_alive(fly_drone):
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert num_read > 99_000 and grown < 20_000, f"{num_read} read, {grown} kB more"
         gaps_ms = np.diff(heard_at_ms)
-        assert len(gaps_ms) > 200 and gaps_ms.min() > 0 and gaps_ms.max() <= 40, f"{sorted(gaps_ms)[-5:]} ms"
+        assert len(gaps_ms) > 200 and set(gaps_ms) <= {10, 20, 30} and gaps_ms.mean() == pytest.approx(20, abs=0.1)
         assert len(served.server.links) <= MAX_CLIENTS
         assert listener.command(mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAVLINK_MSG_ID_HEARTBEAT) == 0
 
