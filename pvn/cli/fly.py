@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -219,19 +220,23 @@ class Fly:
     def _draw(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
         """Fly everything in one batch, and draw a picture of each flight."""
         from pvn.cli.progress import progress_over, working
-        from pvn.viz.flight_picture import draw_flight, fly_with_frames, views_to_show
+        from pvn.viz.flight_record import fly_with_frames
 
         paths = self._pictures([self._stem(one.label) for one in chosen])
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
-        with working("flying (and compiling, the first time only)"):
-            log, frames = fly_with_frames([one.task for one in chosen], policy, device=self.device, config=pilot.config)
-        # Compiled code renders the views of the next flight while Matplotlib draws one; those of all would fill memory.
-        with ThreadPoolExecutor(1) as ahead:
-            following = ahead.submit(views_to_show, chosen[0].task, log, frames, 0)
+        # Compiled code does most of flying and of rendering; Python can do something else meanwhile.
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(import_module, "pvn.viz.flight_picture")  # and with it Matplotlib
+            with working("flying (and compiling, the first time only)"):
+                tasks = [one.task for one in chosen]
+                log, frames = fly_with_frames(tasks, policy, device=self.device, config=pilot.config)
+            from pvn.viz.flight_picture import draw_flight, views_to_show
+
+            following = beside.submit(views_to_show, tasks[0], log, frames, 0)
             for flight, one in enumerate(progress_over("drawing", chosen)):
                 views = following.result()
-                if flight + 1 < len(chosen):
-                    following = ahead.submit(views_to_show, chosen[flight + 1].task, log, frames, flight + 1)
+                if flight + 1 < len(chosen):  # one flight ahead: the views of all would fill memory
+                    following = beside.submit(views_to_show, tasks[flight + 1], log, frames, flight + 1)
                 draw_flight(paths[flight], one.task, log, frames, flight, one.demonstrated, views=views)
         return log, paths
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,27 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib import patches
 from matplotlib.axes import Axes
-from torch import Tensor
+from matplotlib.figure import Figure
 
 from pvn.evaluation.outcome import end_place, outcome
-from pvn.geometry import Camera
 from pvn.paths import Points
-from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.rollout.policy import Policy
-from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.rollout.flight import FlightLog
+from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
 from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_from
-from pvn.viz.flight_record import Floats, path_end
+from pvn.viz.flight_record import Floats, Frames, path_end
 from pvn.viz.labels import Rectangle
 from pvn.viz.saving import save_figure
 from pvn.world.task import Task
 
 STEP_SECONDS = SimulatorConfig().step_seconds
-WIDTH_INCHES, HEIGHT_INCHES = 13.2, 7.6
+WIDTH_INCHES, FIELD_INCHES = 13.2, 6.36
+"""Of the picture, and of the field in it, which is square."""
+LEFT_INCHES, BOTTOM_INCHES, GAP_INCHES, LEGEND_INCHES, TITLE_LINE_INCHES = 0.56, 0.48, 0.14, 0.32, 0.22
+"""Room for the field's labels, beside the field, and above it for the legend and each line of the title. Given, as
+Matplotlib would take a fifth of the picture's time to find them out."""
 METRES_PER_POINT = 0.122
 """Of the field in the picture."""
 TITLE_FONT, TITLE_LINES = 13, 3
@@ -49,34 +50,6 @@ TITLE_HEIGHT, VIEW_GAP, ROW_GAP, OWN_WIDTH = 0.032, 0.016, 0.05, 0.2
 
 View = npt.NDArray[np.uint8]
 """(H, W, 3)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Frames:
-    """What drones saw: the agents' own pictures."""
-
-    images: npt.NDArray[np.uint8]
-    """(B, T, H, W, 3)."""
-    camera: Camera = Camera()
-    """The drones'."""
-
-
-def fly_with_frames(
-    tasks: Sequence[Task],
-    policy: Policy,
-    *,
-    device: str = "cpu",
-    config: SimulatorConfig = SimulatorConfig(),
-) -> tuple[FlightLog, Frames]:
-    """Fly the tasks; returns the log and every picture the drones saw."""
-    seen: list[Tensor] = []
-
-    def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
-        seen.append(observation.image.cpu())
-
-    simulator = simulator_for(tasks, device=device, config=config)
-    log = fly(simulator, tasks, policy, watch=keep)
-    return log, Frames(np.stack([image.numpy() for image in seen], axis=1), config.camera)
 
 
 def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], demonstrated: Points | None) -> None:
@@ -131,6 +104,19 @@ def _draw_views(axis: Axes, views: Sequence[View], titles: Sequence[str], own: V
     axis.set_axis_off()
 
 
+def _empty_figure(num_lines: int) -> tuple[Figure, Axes, Axes]:
+    """A figure with a title of so many lines, the axis for the field, and that for the views on its right."""
+    height = BOTTOM_INCHES + FIELD_INCHES + LEGEND_INCHES + TITLE_LINE_INCHES * num_lines + 0.15
+    figure = plt.figure(figsize=(WIDTH_INCHES, height))
+    left, views = LEFT_INCHES / WIDTH_INCHES, (LEFT_INCHES + FIELD_INCHES + GAP_INCHES) / WIDTH_INCHES
+    bottom, tall = BOTTOM_INCHES / height, FIELD_INCHES / height
+    above = figure.add_axes((left, bottom, FIELD_INCHES / WIDTH_INCHES, tall))
+    strip = figure.add_axes(
+        (views, 0.05 / height, 0.992 - views, (BOTTOM_INCHES + FIELD_INCHES + LEGEND_INCHES) / height)
+    )
+    return figure, above, strip
+
+
 def steps_shown(num_steps: int) -> list[int]:
     """The steps of a flight whose views are shown: the start, the end, and as many between as fill the rows."""
     count = next(count for count in SMALL_VIEWS if count <= num_steps)
@@ -162,9 +148,7 @@ def draw_flight(
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
     words = outcome(distance, num_steps, bool(log.has_stopped[flight]), end_place(log, flight, task))
     title = [*wrapped(quoted(task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES), words]
-    height = HEIGHT_INCHES + 0.22 * (len(title) - 1)
-    figure = plt.figure(figsize=(WIDTH_INCHES, height), layout="constrained")
-    above, strip = figure.subplots(1, 2, width_ratios=(1.06, 1))
+    figure, above, strip = _empty_figure(len(title))
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
     shown, camera = steps_shown(num_steps), frames.camera
     _draw_field(above, task, flown, shown, demonstrated)
@@ -177,5 +161,5 @@ def draw_flight(
     titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
     _draw_views(strip, views, titles, frames.images[flight, 0])
     text = "\n".join(title)
-    figure.suptitle(text, fontsize=TITLE_FONT, **as_typed(text))
+    figure.suptitle(text, fontsize=TITLE_FONT, y=1 - 0.08 / figure.get_figheight(), va="top", **as_typed(text))
     save_figure(figure, path)

@@ -15,9 +15,10 @@ from pvn.evaluation.pilots import Pilot
 from pvn.geometry import Camera, MapGrid
 from pvn.model.agent import Agent
 from pvn.paths import Points, wrap_radians
-from pvn.rollout.flight import FlightLog, simulator_for
+from pvn.rollout.flight import FlightLog, fly, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
-from pvn.simulator.interface import Observation
+from pvn.rollout.policy import Policy
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
 
 Floats = npt.NDArray[np.float32]
@@ -228,3 +229,31 @@ def fly_next(
     (start,) = next_starts(record.log)
     task = replace(record.task, start=start, instruction=instruction)
     return fly_and_record(pilot, task, kept=record.kept, device=device, horizon=horizon)
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """What drones saw: the agents' own pictures."""
+
+    images: npt.NDArray[np.uint8]
+    """(B, T, H, W, 3)."""
+    camera: Camera = Camera()
+    """The drones'."""
+
+
+def fly_with_frames(
+    tasks: Sequence[Task],
+    policy: Policy,
+    *,
+    device: str = "cpu",
+    config: SimulatorConfig = SimulatorConfig(),
+) -> tuple[FlightLog, Frames]:
+    """Fly the tasks; returns the log and every picture the drones saw."""
+    seen: list[Tensor] = []
+
+    def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
+        seen.append(observation.image.cpu())
+
+    simulator = simulator_for(tasks, device=device, config=config)
+    log = fly(simulator, tasks, policy, watch=keep)
+    return log, Frames(np.stack([image.numpy() for image in seen], axis=1), config.camera)

@@ -73,7 +73,8 @@ def along_path(points: npt.NDArray[np.floating], spacing: float = 0.4) -> Floats
 
 
 def _badness(place: Rectangle, taken: Sequence[Rectangle], bodies: Sequence[Rectangle], points: Floats) -> float:
-    over = sum(OVER_NAME * (place.overlap(other) > 0) + 20 * place.overlap(other) for other in taken)
+    shares = [place.overlap(other) for other in taken]
+    over = sum(OVER_NAME + 20 * share for share in shares if share > 0)
     over += sum(OVER_BODY * place.overlap(body) for body in bodies)
     return over + OVER_POINT * place.num_inside(points) + OUTSIDE * place.outside
 

@@ -13,7 +13,8 @@ from PIL import Image
 
 from pvn.viz import drawn_text, film_frames
 from pvn.viz.drawn_text import as_typed, drawable, quoted, width_of, wrapped
-from pvn.viz.flight_picture import Frames, draw_flight
+from pvn.viz.flight_picture import draw_flight
+from pvn.viz.flight_record import Frames
 from pvn.viz.paragraph_picture import draw_paragraph
 from pvn.viz.summary_figure import draw_summary
 

@@ -14,8 +14,8 @@ from matplotlib.image import imread
 from pvn.viz import palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
-from pvn.viz.flight_picture import Frames, draw_flight, steps_shown
-from pvn.viz.flight_record import fly_and_record
+from pvn.viz.flight_picture import draw_flight, steps_shown
+from pvn.viz.flight_record import Frames, fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
 from pvn.viz.saving import paper_paths
