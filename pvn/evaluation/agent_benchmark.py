@@ -28,7 +28,7 @@ from pvn.model.mapping import one_frame_each
 from pvn.model.pvn import PVN
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.rollout.flight import simulator_for
+from pvn.rollout.flight import one_thread, simulator_for
 
 Watch = Callable[[str], None]
 H200_FLOPS, H200_BYTES = 989e12, 4.8e12
@@ -67,9 +67,13 @@ def _recorded(work: Callable[[], object], device: torch.device) -> Callable[[], 
     return graph.replay
 
 
+@one_thread()
 @torch.inference_mode()
 def measure_policy(name: str, device: str, repeats: int = 40, watch: Watch = lambda what: None) -> dict[str, float]:
-    """Milliseconds of one step of an agent, a single flight, and of its parts. watch: called with each part's name."""
+    """Milliseconds of one step of an agent, a single flight, and of its parts, with one thread as in `fly`.
+
+    watch: called with each part's name.
+    """
     agent, task = load_agent(name, device), sample_paragraph(0)[0].task
     if not isinstance(agent, PVN):
         raise ValueError(f"agent: got {name}, expected one with PVN's two stages, such as pvn")

@@ -106,8 +106,7 @@ def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flig
     """Flights over segments, all in one batch."""
     tasks = [segment.task for segment in segments]
     policy = pilot.policy_for([segment.demonstration for segment in segments])
-    with one_thread():
-        return flights_of(fly(simulator_for(tasks, device=device, config=pilot.config), tasks, policy))
+    return flights_of(fly(simulator_for(tasks, device=device, config=pilot.config), tasks, policy))
 
 
 def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device: str) -> Flights:
@@ -129,8 +128,7 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
         tasks = [one.task for one in demonstrations]
         earlier = [part for row in rows for part in kept[row] or ()]
         simulator = simulator_for(tasks, device=device, config=pilot.config)
-        with one_thread():
-            log, left = fly_on(simulator, tasks, pilot.policy_for(demonstrations), tuple(earlier) or None)
+        log, left = fly_on(simulator, tasks, pilot.policy_for(demonstrations), tuple(earlier) or None)
         for index, (row, start) in enumerate(zip(rows, next_starts(log), strict=True)):
             starts[row] = start
             kept[row] = None if left is None else left[index : index + 1]

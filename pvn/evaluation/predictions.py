@@ -21,7 +21,7 @@ from pvn.geometry import MapGrid, to_map
 from pvn.learning.losses import LossConfig, target_distributions
 from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.rollout.flight import fly, one_thread, simulator_for
+from pvn.rollout.flight import fly, simulator_for
 from pvn.simulator.interface import STOP, Observation
 from pvn.world.task import SUCCESS_M
 
@@ -74,10 +74,7 @@ class _FirstAndLast:
 def _fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Predictions:
     tasks = [segment.task for segment in segments]
     keeper = _FirstAndLast()
-    with one_thread():
-        log = fly(
-            simulator_for(tasks, device=device, config=pilot.config), tasks, predicting_agent(pilot), watch=keeper
-        )
+    log = fly(simulator_for(tasks, device=device, config=pilot.config), tasks, predicting_agent(pilot), watch=keeper)
     return Predictions(flights_of(log), keeper.first.cpu(), keeper.last.cpu())
 
 

@@ -108,14 +108,15 @@ def print_agent_report(report: dict[str, Any]) -> None:
     table = Table(
         "part",
         "ms",
-        title=f"one step of one flight of {report['agent']}, {report['device']}, {report['threads']} threads",
+        title=f"one step of one flight of {report['agent']}, {report['device']}, one thread",
     )
     table.columns[1].justify = "right"
     for name, value in report["policy"].items():
         table.add_row(name.removesuffix("_ms").replace("_", " "), f"{value:.1f}")
     console.print(table)
     learning = report["learning"]
-    title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions"
+    threads = "" if report["device"] == "cuda" else f", {report['threads']} threads"
+    title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions{threads}"
     minima = {"arithmetic alone": "arithmetic_ms", "memory alone": "memory_ms"} if "least_ms" in learning else {}
     table = Table("part, forward and backward", "ms", *minima, title=title)
     for column in table.columns[1:]:

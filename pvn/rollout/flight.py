@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pvn.simulator.simulator import Simulator
 
 
+FEW_FLIGHTS = 8
+"""A CPU flies as many or fewer with one thread."""
 NARROWED_AT = 0.75
 """Once this share of a batch's flights or less still fly, the others leave it: not at every end, since maps are
 copied."""
@@ -75,7 +77,11 @@ def join_logs(logs: Sequence[FlightLog]) -> FlightLog:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A context in which torch uses one thread: a second makes a flight no faster, and keeps a core busy waiting."""
+    """A context in which torch uses one thread.
+
+    With a second, networks as small as ours are little faster, and many times slower as soon as another process wants a
+    core too: the threads wait for each other hundreds of times in a step.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -185,7 +191,9 @@ def fly(
     # cuDNN's fastest convolutions sum in no fixed order, so repeating a flight could give a different one.
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
+    is_large = simulator.device.type == "cpu" and len(tasks) > FEW_FLIGHTS
     try:
-        return _fly_to_the_end(simulator, tasks, policy, horizon, watch, watches_all)
+        with nullcontext() if is_large else one_thread():
+            return _fly_to_the_end(simulator, tasks, policy, horizon, watch, watches_all)
     finally:
         torch.backends.cudnn.deterministic = before

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pvn.rollout.delayed import Delayed
-from pvn.rollout.flight import FlightLog, fly, join_logs, simulator_for
+from pvn.rollout.flight import FEW_FLIGHTS, FlightLog, fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.policy import rows_of
 from pvn.rollout.trivial_pilots import Average, Stop
@@ -143,6 +143,15 @@ def test_convolutions_that_add_up_in_any_order_are_not_used_in_flight():
     before, meanwhile = torch.backends.cudnn.deterministic, []
     flown(Stop(), watch=lambda *_: meanwhile.append(torch.backends.cudnn.deterministic))
     assert meanwhile == [True] and torch.backends.cudnn.deterministic == before
+
+
+def test_few_flights_have_one_thread_since_small_networks_gain_little_from_a_second(monkeypatch):
+    monkeypatch.setattr(torch, "set_num_threads", (given := []).append)
+    before = torch.get_num_threads()
+    flown(Stop(), TASKS[:FEW_FLIGHTS])
+    assert given == [1, before]
+    flown(Stop(), TASKS[: FEW_FLIGHTS + 1])
+    assert given == [1, before]
 
 
 def test_a_flight_in_a_batch_is_the_flight_alone(oracle_log):

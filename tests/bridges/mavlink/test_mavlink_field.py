@@ -24,7 +24,7 @@ from pvn.bridges.shared.frames import rotation_from_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera
-from pvn.rollout.flight import fly, one_thread, simulator_for
+from pvn.rollout.flight import fly, simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
 PATIENT = Limits(telemetry_timeout_s=30.0, camera_timeout_s=30.0)
@@ -295,7 +295,7 @@ def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_t
     for segment in segments:
         task = segment.task
         native = fly(simulator_for([task]), [task], shipped_pvn, horizon=40)
-        with fly_drone(task.layout) as served, one_thread():
+        with fly_drone(task.layout) as served:
             hover_at_once(served, (*task.start[:2], 5.0), task.start[2], PARAMETERS)
             with MavlinkField(served.address, served.camera_url, layout=task.layout, options=shipped) as field:
                 field.take_off()
