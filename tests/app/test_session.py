@@ -496,7 +496,7 @@ def test_the_command_repeats_the_flight_exactly(visit, shared, case, meadow, und
         logs.append(fly(*arguments, **options))
         return logs[-1]
 
-    monkeypatch.setattr("pvn.viz.flight_picture.fly", remember)
+    monkeypatch.setattr("pvn.viz.flight_record.fly", remember)
     main(shlex.split(page.commands[-1])[1:])
     assert np.array_equal(logs[0].pose_world[0, :, :2].numpy(), page.steps[-1].flown)
     assert len(logs[0].num_steps) == 1
