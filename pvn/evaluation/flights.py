@@ -137,7 +137,7 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
 
 
 def fingerprint(segments: Sequence[Segment], pilot: Pilot, device: str, *, in_paragraphs: bool = False) -> Tensor:
-    """(32,) uint8: the same for flights of a pilot over the same segments, by the same rules, on such devices."""
+    """(32,) uint8: identifies flights of a pilot over these segments, by these rules, on this kind of device."""
     rules = f"{FLIGHT_RULES} {pilot.fingerprint} {device} {json.dumps(str(pilot.config))}"
     digest = hashlib.sha256(rules.encode())
     if in_paragraphs:

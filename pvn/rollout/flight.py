@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 FEW_FLIGHTS = 8
-"""A CPU flies as many or fewer with one thread."""
+"""A CPU flies up to this many at once with one thread."""
 NARROWED_AT = 0.75
 """Once this share of a batch's flights or less still fly, the others leave it: not at every end, since maps are
 copied."""
@@ -80,7 +80,7 @@ def one_thread() -> Iterator[None]:
     """A context in which torch uses one thread.
 
     With a second, networks as small as ours are little faster, and many times slower as soon as another process wants a
-    core too: the threads wait for each other hundreds of times in a step.
+    core too: the threads wait for each other dozens of times in a step.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

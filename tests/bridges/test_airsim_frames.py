@@ -98,6 +98,14 @@ def test_a_camera_row_has_the_rays_of_geometry(position, attitude):
     assert ray / np.linalg.norm(ray) == pytest.approx(expected, abs=1e-5)
 
 
+def test_whoever_changes_a_camera_row_changes_nobody_elses():
+    place = (25.0, 25.0, 5.0), rotation_from_pitch(0.3), Camera()
+    row = make_camera_row(*place)
+    before = row.copy()
+    row[:] = 0.0
+    assert (make_camera_row(*place) == before).all()
+
+
 def test_an_image_of_our_own_size_and_view_stays_as_it_is():
     image = np.random.default_rng(0).integers(0, 256, (72, 128, 3), np.uint8)
     assert (resample_image(image, Camera().horizontal_view, Camera())[0].numpy() == image).all()
