@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pvn.simulator.interface import Look
 
 Training = Literal["two stages", "imitation"]
+PaperPreset = Literal["paper", "quick", "literal", "smoke"]
+"""Recipes with which the paper's table is made."""
+Preset = PaperPreset | Literal["plus"]
+"""Recipes by name (learning/presets.py)."""
 
 
 @dataclass(frozen=True)

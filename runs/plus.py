@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ from pvn.corpus.segments import Corpus, Segment
 from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.summary import Summary
 from pvn.files import replacing
-from pvn.learning.presets import make_own_corpus, plus, train, with_changes
+from pvn.learning.presets import RANDOM_LOOKS, make_own_corpus, plus, train, with_changes
 from pvn.learning.training import training_segments
 from pvn.learning.training_corpus import FOLDER
 from pvn.simulator.compiling import num_cores
@@ -71,11 +70,6 @@ class Variant:
 PAPERS_ENCODER = {
     "sizes.num_slots": None, "sizes.word_size": 20, "sizes.embedding_size": 30, "sizes.word_dropout": 0.0,
     "sizes.attention_channels": 0, "sizes.grounding_channels": 3,
-}  # fmt: skip
-RANDOM_LOOKS = {
-    "stage1.looks.sun": 0.3, "stage1.looks.sky": 1.0, "stage1.looks.ground": 0.3, "stage1.looks.colours": 0.15,
-    "stage1.looks.contrast": 0.3, "stage1.looks.blur_px": 0.8, "stage1.looks.tilt": math.radians(3),
-    "stage1.looks.height": 0.5, "stage1.looks.late": 0.5,
 }  # fmt: skip
 VARIANTS = {
     "pvn-plus": Variant(),

@@ -29,7 +29,7 @@ from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.summary import Summary
 from pvn.learning.checkpoint import read_tensors, write_tensors
-from pvn.learning.presets import LITERAL, make_own_corpus, paper, train_system, with_changes
+from pvn.learning.presets import LITERAL, QUICK, RANDOM_LOOKS, make_own_corpus, paper, train_system, with_changes
 from pvn.learning.training import STAGE1
 from pvn.learning.training_corpus import FOLDER
 from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges
@@ -68,6 +68,11 @@ def all_of(names: Sequence[str]) -> Variant:
     return Variant({name: value for change in names for name, value in LITERAL[change].items()})
 
 
+TOGETHER = (
+    "three-taken-back", "three-in-half-the-epochs", "mean-in-half-the-epochs", "mean-and-Adam-in-half-the-epochs",
+    "quick",
+)  # fmt: skip
+"""Variants with some changes taken back at once, in as many epochs or in fewer."""
 VARIANTS = {
     BASE: Variant(flights=(*with_ideal_act(), FlightChanges(altitude=2.5))),
     "literal": all_of(tuple(LITERAL)),
@@ -75,10 +80,14 @@ VARIANTS = {
     "literal-in-large-batches": all_of(LARGE_BATCHES),
     "three-taken-back": all_of(COSTLY),
     "three-in-half-the-epochs": Variant({**all_of(COSTLY).changes, "stage1.num_epochs": 20}),
+    "mean-in-half-the-epochs": Variant({**LITERAL["mean over classes"], "stage1.num_epochs": 20}),
+    "mean-and-Adam-in-half-the-epochs": Variant({**all_of(COSTLY[:2]).changes, "stage1.num_epochs": 20}),
+    "quick": Variant(QUICK),
     "narrow-targets": Variant({"stage2.sigma_cells": 1 / 3}, with_ideal_act()),
     "short-stage-1": Variant({"stage1.num_epochs": 8}, with_ideal_act()),
     "late-commands": Variant(flights=with_ideal_act(delay_steps=1)),
     "varied-heights": Variant({"stage1.height_spread": 2.5}, (FlightChanges(), FlightChanges(altitude=2.5))),
+    "random-looks": Variant(RANDOM_LOOKS),
 }
 
 
@@ -132,8 +141,7 @@ def table_of(results: Path) -> str:
     lines = ["| variant | dev, SR % | unseen phrases, SR % | points, paired |", "| :-- | --: | --: | --: |"]
     flown = {}
     taken_back = (name.replace(" ", "-") for name in LITERAL)
-    together = "three-taken-back", "three-in-half-the-epochs"
-    for name in (BASE, "literal", "literal-in-large-batches", *taken_back, *together):
+    for name in (BASE, "literal", "literal-in-large-batches", *taken_back, *TOGETHER):
         path = results / f"{name}_dev.json"
         if path.exists():
             flown[name] = Summary.from_json(json.loads(path.read_text(encoding="utf-8")))

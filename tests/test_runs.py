@@ -12,7 +12,7 @@ import pytest
 
 from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.summary import Summary
-from pvn.learning.presets import LITERAL, literal, paper, with_changes
+from pvn.learning.presets import LITERAL, literal, paper, quick, with_changes
 from pvn.systems import FlightChanges
 
 RUNS = Path(__file__).parents[1] / "runs"
@@ -30,6 +30,7 @@ def test_variants_are_the_papers_recipe_with_one_thing_changed():
     recipes = {name: with_changes(paper(), variant.changes) for name, variant in variants.items()}
     assert recipes["paper"] == paper()
     assert with_changes(recipes["literal"], {"name": "literal"}) == literal()
+    assert with_changes(recipes["quick"], {"name": "quick"}) == quick()
     assert {name.replace(" ", "-") for name in LITERAL} < recipes.keys()
     changed = {name for name, recipe in recipes.items() if recipe != paper()}
     assert recipes.keys() - changed == {"paper", "late-commands"}
@@ -49,7 +50,7 @@ def test_the_results_page_tells_what_our_changes_give():
     table = runpy.run_path(str(RUNS / "variants.py"))["table_of"](results)
     text = (results.parents[1] / "results.md").read_text(encoding="utf-8")
     section = text.split("### What our changes")[1].split("\n## ")[0]
-    assert len(table.splitlines()) == 2 + 13 and table in section
+    assert len(table.splitlines()) == 2 + 17 and table in section
     assert table.count("| no-strays | 52.5 ") == 1 and "(-19.1 to -15.9) |" in table
     gains = {cells[1].strip(): cells[4].split()[0] for cells in (line.split("|") for line in table.splitlines()[3:])}
     for name, told in (
@@ -60,12 +61,24 @@ def test_the_results_page_tells_what_our_changes_give():
         assert told.format(gains[name].removeprefix("+")) in section
     for name, told in (
         ("literal-in-large-batches", "All nine together are worth {} points"),
+        ("literal", "All ten together are worth {} points"),
         ("three-taken-back", "together they lose {} points"),
         ("three-in-half-the-epochs", "and with half the epochs {}."),
     ):
         assert told.format(gains[name].removeprefix("-")) in section
     alone = sum(float(gains[name.replace(" ", "-")]) for name in LITERAL if name != "small batches")
     assert f"one by one they add up to {-alone:.1f}." in section
+    literal_flown, in_large_batches = (
+        Summary.from_json(json.loads((results / f"{name}_dev.json").read_text(encoding="utf-8")))
+        for name in ("literal", "literal-in-large-batches")
+    )
+    batches = difference_of({0: literal_flown}, {0: in_large_batches}).interval
+    assert f"small batches give {batches.value:.1f} points ({batches.low:.1f} to {batches.high:.1f}, paired)" in section
+    rates = {cells[1].strip(): cells[2].split()[0] for cells in (line.split("|") for line in table.splitlines()[2:])}
+    assert (
+        f"20 epochs of every second picture reach {rates['mean-in-half-the-epochs']}%, with plain Adam "
+        f"{rates['mean-and-Adam-in-half-the-epochs']}, and 27 epochs of every third picture {rates['quick']}" in section
+    )
     assert f"The learning rates are worth {gains['one-learning-rate'].removeprefix('-')} points" in section
     assert f"that starts from their log-odds {gains['even-odds'].removeprefix('-')}." in section
     for name in ("ideal-act", "altitude2.5"):

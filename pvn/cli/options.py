@@ -16,9 +16,6 @@ from pvn.systems import AGENT_FILE, SYSTEMS, TRAINED
 
 Device = Literal["cpu", "cuda"]
 Look = Literal["own", "mujoco", "pybullet"]
-Preset = Literal["paper", "literal", "plus", "smoke"]
-PaperPreset = Literal["paper", "literal", "smoke"]
-"""With which the paper's table is made."""
 SPLITS = ("train", "dev", "test")
 SOURCES = ("phrases", "natural", "narrated", "lani")
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pvn.cli.options import PaperPreset
-from pvn.systems import AGENT_FILE, SYSTEMS
+from pvn.systems import AGENT_FILE, SYSTEMS, PaperPreset
 
 
 @dataclass(frozen=True, kw_only=True)

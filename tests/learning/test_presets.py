@@ -14,6 +14,7 @@ from pvn.learning.presets import (
     literal,
     paper,
     paper_imitation,
+    quick,
     recipe_for,
     smoke,
     smoke_imitation,
@@ -89,7 +90,7 @@ def test_the_plus_preset_reads_more_and_other_text_and_is_not_for_baselines():
     changed = {field for field, value in recipe.items() if value != base[field]}
     text = {"size", "has_natural", "narrated", "turns", "natural_repeats", "mirrors_natural", "circle_repeats"}
     assert changed == {"name", "stage1.num_epochs", "stage1.word_steps"} | {f"text.{field}" for field in text}
-    with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper, literal or smoke"):
+    with pytest.raises(ValueError, match="preset: got plus for gsmn, expected paper, quick, literal or smoke"):
         recipe_for(SYSTEMS["gsmn"], "plus")
 
 
@@ -113,6 +114,22 @@ def test_the_literal_preset_takes_back_every_change_of_ours_and_nothing_else():
     assert stage1.losses.averages_mentioned and stage1.turn_rad == 0.5 and stage1.stray_share == 0
     # What the paper says of training is about PVN.
     assert recipe_for(SYSTEMS["gsmn"], "literal") == replace(recipe_for(SYSTEMS["gsmn"], "paper"), name="literal")
+
+
+def test_the_quick_preset_is_half_the_steps_of_paper_and_baselines_see_as_many_pictures():
+    def passes(recipe: Recipe) -> float:
+        """How often every picture of a flight is used, or those beside it instead."""
+        return recipe.stage1.num_epochs / recipe.stage1.frame_every
+
+    base, recipe = flat(asdict(paper())), flat(asdict(recipe_for(SYSTEMS["pvn"], "quick")))
+    changed = {field: value for field, value in recipe.items() if value != base[field]}
+    assert changed == {
+        "name": "quick", "stage1.num_epochs": 27, "stage1.frame_every": 3, "stage1.losses.averages_mentioned": True,
+    }  # fmt: skip
+    assert passes(quick()) < passes(paper()) / 2
+    for name in ("gsmn", "chaplot"):
+        assert recipe_for(SYSTEMS[name], "quick").imitation.num_epochs == passes(quick())
+        assert recipe_for(SYSTEMS[name], "paper").imitation.num_epochs == passes(paper())
 
 
 def test_systems_that_take_the_first_stage_of_another_train_it_alike():
