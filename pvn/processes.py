@@ -8,9 +8,10 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -38,6 +39,32 @@ def process_pool(num_processes: int) -> Iterator[Executor]:
         num_processes, mp_context=context, initializer=_exit_with, initargs=(os.getpid(),)
     ) as pool:
         yield pool
+
+
+def _act(act: Callable[[], object], parent: int) -> None:
+    _exit_with(parent)
+    act()
+
+
+@contextmanager
+def beside(acts: Sequence[Callable[[], object]]) -> Iterator[Sequence[BaseProcess]]:
+    """Do all this in processes of their own while the body runs, and wait for them; yields these processes.
+
+    If the body fails, they are stopped.
+    """
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_act, args=(act, os.getpid())) for act in acts]
+    for process in processes:
+        process.start()
+    try:
+        yield processes
+    except BaseException:
+        for process in processes:
+            process.terminate()
+        raise
+    finally:
+        for process in processes:
+            process.join()
 
 
 class Shared(Generic[Value]):

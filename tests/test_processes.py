@@ -4,10 +4,13 @@ import functools
 import operator
 import os
 import pickle
+import signal
+import sys
+import time
 
 import pytest
 
-from pvn.processes import Shared, process_pool
+from pvn.processes import Shared, beside, process_pool
 
 
 class Weighed:
@@ -18,6 +21,11 @@ class Weighed:
     def __getstate__(self):
         type(self).times += 1
         return {"name": "weighed"}
+
+
+def touch_after_an_hour(path):
+    time.sleep(3600)
+    path.touch()
 
 
 def identity_of(shared, _):
@@ -31,6 +39,20 @@ def test_what_jobs_share_is_pickled_once_and_unpickled_once():
     assert first.args[0].value is second.args[0].value and vars(first.args[0].value) == {"name": "weighed"}
     other = pickle.loads(pickle.dumps(Shared({"name": "another"})))
     assert other.value == {"name": "another"}
+
+
+@pytest.mark.long
+def test_processes_beside_the_body_are_waited_for_and_stopped_if_it_fails(tmp_path):
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    with beside([began.touch, functools.partial(sys.exit, 3)]) as processes:
+        pass
+    assert began.exists() and [process.exitcode for process in processes] == [0, 3]
+    with (
+        pytest.raises(RuntimeError, match="the body fails"),
+        beside([functools.partial(touch_after_an_hour, ended)]) as processes,
+    ):
+        raise RuntimeError("the body fails")
+    assert processes[0].exitcode == -signal.SIGTERM and not ended.exists()
 
 
 @pytest.mark.long

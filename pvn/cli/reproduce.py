@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +27,8 @@ SIZES = {"paper": 27_965, "quick": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
 LIMITS = {"paper": None, "quick": None, "literal": None, "smoke": 60}
 """Flights over each split, by preset."""
+WAITING_S = 1.0
+"""Seconds between two looks for a step that can be taken."""
 PREDICTING: tuple[str, Literal["dev"]] = ("pvn", "dev")
 """The system whose predictions are evaluated (the paper's bound, and calibration), and the split."""
 
@@ -34,6 +40,8 @@ class Step:
     name: str
     act: Callable[[], object]
     is_finished: Callable[[], bool]
+    is_ready: Callable[[], bool] = lambda: True
+    """Whether what it needs of other steps is there."""
 
 
 def _train(verb: Train) -> None:
@@ -64,6 +72,16 @@ def _read_summary(stem: Path) -> Summary:
     return Summary.from_json(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")))
 
 
+def _help(reproduction: Reproduce, log: Path) -> None:
+    """Take steps of a reproduction beside the process that began it."""
+    with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+        try:
+            reproduction.take_steps()
+        except Exception:
+            traceback.print_exc()  # for the log; the process that began it takes the step over, and says what is wrong
+            sys.exit(1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
     """Reproduce the paper's results table: corpus, training and flights of all systems, and a report beside the paper.
@@ -89,23 +107,55 @@ class Reproduce:
     seeds: int = 1
     """Train PVN, no aux, no goal and no DAgger this many times, with seeds 0, 1, ...; the rows that fly with their
     weights are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
+    jobs: int = 1
+    """Steps at a time, each in a process of its own; two on a GPU are quicker than one. What the others print is in
+    job1.log, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
         from pvn.cli.progress import working
+        from pvn.processes import beside
 
         self._check()
-        for step in self.steps():
-            with self.folder.locked(step.name):
-                if step.is_finished():
-                    print(f"{step.name}: already finished")
-                    continue
-                print(f"{step.name}: starts")
-                with self.folder.timed(step.name, self.device):
-                    step.act()
+        if self.corpus is None:
+            with self.folder.locked("corpus"):
+                self._take(Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus))
+        logs = [self.out / f"job{job}.log" for job in range(1, self.jobs)]
+        with beside([partial(_help, self, log) for log in logs]) as helpers:
+            self.take_steps()
+        for helper, log in zip(helpers, logs, strict=True):
+            if helper.exitcode:
+                print(f"{log}: a process that took steps beside this one failed; they were taken over")
         with self.folder.locked("report"), working("flying and drawing for the report"):
             self._report()
         print(f"report: {self.out / 'report.md'}")
+
+    def take_steps(self) -> None:
+        """Run every step that is not finished; those that other processes are working on are left to them.
+
+        A step whose process ends without finishing it is taken over.
+        """
+        left, said = list(self.steps()), ""
+        while left:
+            for step in left:
+                with self.folder.if_free(step.name) as is_mine:
+                    if is_mine and (step.is_finished() or step.is_ready()):
+                        self._take(step)
+                        left.remove(step)
+                        break
+            else:
+                if said != (said := f"{left[0].name}: waiting for another process"):
+                    print(said)
+                time.sleep(WAITING_S)
+
+    def _take(self, step: Step) -> None:
+        """Run a step that nobody else works on, unless it is finished."""
+        if step.is_finished():
+            print(f"{step.name}: already finished")
+            return
+        print(f"{step.name}: starts")
+        with self.folder.timed(step.name, self.device):
+            step.act()
 
     @cached_property
     def folder(self) -> ReproductionFolder:
@@ -170,9 +220,7 @@ class Reproduce:
         ]
 
     def steps(self) -> Iterator[Step]:
-        """Every step before the report, in order."""
-        if self.corpus is None:
-            yield Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus)
+        """Every step between corpus and report; those that others need come before them."""
         for folder in self._folders:
             yield from self._steps_of(folder)
 
@@ -181,18 +229,22 @@ class Reproduce:
         rows, note = self._rows(folder.seed), "" if folder.seed == 0 else f", seed {folder.seed}"
         for run in self._runs(folder.seed):
             act = partial(_train, self._training(run, folder))
-            yield Step(f"train {run}{note}", act, folder.agent(run).exists)
+            is_ready = partial(folder.has_agent, SYSTEMS[run].stage1_of)
+            yield Step(f"train {run}{note}", act, folder.agent(run).exists, is_ready)
         for name, split in rows:
             act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder.stem(name, split))
-            yield Step(f"evaluate {name} {split}{note}", act, partial(folder.has_results, name, split))
+            done, is_ready = partial(folder.has_results, name, split), partial(folder.has_agent, SYSTEMS[name].run)
+            yield Step(f"evaluate {name} {split}{note}", act, done, is_ready)
         for name in self._executed() if folder.seed == 0 else ():
             verb = replace(self._evaluation((name,), "dev", folder), true_distributions=True)
             act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
             done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
-            yield Step(f"evaluate {name} dev by true distributions", act, done)
+            is_ready = partial(folder.has_agent, SYSTEMS[name].run)
+            yield Step(f"evaluate {name} dev by true distributions", act, done, is_ready)
         if PREDICTING in rows and folder.seed == 0:
             verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1], folder), bound=True)
-            yield Step("evaluate predictions", partial(_evaluate, verb), partial(folder.has_predictions, *PREDICTING))
+            done, is_ready = (partial(has, *PREDICTING) for has in (folder.has_predictions, folder.has_results))
+            yield Step("evaluate predictions", partial(_evaluate, verb), done, is_ready)
 
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
@@ -230,8 +282,8 @@ class Reproduce:
 
     def _command(self) -> str:
         """This very command."""
-        seeds = None if self.seeds == 1 else self.seeds
-        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit, "seeds": seeds}
+        seeds, jobs = (None if number == 1 else number for number in (self.seeds, self.jobs))
+        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit, "seeds": seeds, "jobs": jobs}
         options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
         agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
         return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
@@ -242,7 +294,7 @@ class Reproduce:
         from pvn.simulator.simulator import checked_device
 
         checked_device(self.device)
-        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds)):
+        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds), ("jobs", self.jobs)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
         if self.corpus is not None:

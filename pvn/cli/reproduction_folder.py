@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pvn.systems import AGENT_FILE, SYSTEMS, PaperPreset
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,10 @@ class ReproductionFolder:
     def agent(self, run: str) -> Path:
         """The trained agent of a run."""
         return self.runs / run / AGENT_FILE
+
+    def has_agent(self, run: str | None) -> bool:
+        """Whether a run has a trained agent, or none is needed."""
+        return run is None or self.agent(run).exists()
 
     @property
     def has_corpus(self) -> bool:
@@ -109,27 +116,34 @@ class ReproductionFolder:
         from pvn.learning.checkpoint import read_json, write_json
         from pvn.report.results_page import describe_machine
 
-        began, machine = time.perf_counter(), describe_machine(device)
+        began, machine = time.time(), describe_machine(device)
         try:
             yield
         finally:
             with self.locked("times"):
                 content = read_json(self.times) if self.times.exists() else {"preset": self.preset, "steps": {}}
-                earlier = 0.0 if is_replaced else content["steps"].get(name, {}).get("seconds", 0.0)
-                spent = earlier + time.perf_counter() - began
-                content["steps"][name] = {"seconds": round(spent, 1), "machine": machine}
+                earlier = {} if is_replaced else content["steps"].get(name, {})
+                ended = max(time.time(), began)
+                spans = [*earlier.get("spans", ()), [round(began, 1), round(ended, 1)]]
+                spent = round(earlier.get("seconds", 0.0) + ended - began, 1)
+                content["steps"][name] = {"seconds": spent, "machine": machine, "spans": spans}
                 if self.has_corpus:
                     content["corpus"] = identity(self.corpus)
                 write_json(self.times, content)
 
-    @contextmanager
-    def locked(self, what: str) -> Iterator[None]:
-        """Hold a lock on `what` while the body runs; wait if another process holds it."""
-        from filelock import FileLock, Timeout
+    def _lock(self, what: str) -> FileLock:
+        from filelock import FileLock
 
         folder = self.out / ".locks"
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{what.replace(' ', '_')}.lock")
+        return FileLock(folder / f"{what.replace(' ', '_')}.lock")
+
+    @contextmanager
+    def locked(self, what: str) -> Iterator[None]:
+        """Hold a lock on `what` while the body runs; wait if another process holds it."""
+        from filelock import Timeout
+
+        lock = self._lock(what)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -137,5 +151,21 @@ class ReproductionFolder:
             lock.acquire()
         try:
             yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def if_free(self, what: str) -> Iterator[bool]:
+        """Hold a lock on `what` while the body runs, unless another process holds it; yields whether it is held."""
+        from filelock import Timeout
+
+        lock = self._lock(what)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
         finally:
             lock.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class StepTime:
 
     seconds: float
     machine: str
+    spans: Sequence[Sequence[float]] = ()
+    """Beginning and end of each attempt, seconds since 1970; steps of earlier versions have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +144,28 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
+def _elapsed(times: Iterable[StepTime]) -> float | None:
+    """Seconds in which at least one step ran; None if some steps do not say when they did."""
+    steps = list(times)
+    if not all(step.spans for step in steps):
+        return None
+    elapsed, latest = 0.0, 0.0
+    for began, ended in sorted((began, ended) for step in steps for began, ended in step.spans):
+        elapsed += max(ended - max(began, latest), 0.0)
+        latest = max(latest, ended)
+    return elapsed
+
+
 def _provenance(provenance: Provenance) -> list[str]:
     machines: dict[str, list[str]] = {}
     for name, time in provenance.times.items():
         machines.setdefault(time.machine, []).append(name)
     rows = [[name, _duration(time.seconds)] for name, time in provenance.times.items()]
     total = sum(time.seconds for time in provenance.times.values())
+    elapsed = _elapsed(provenance.times.values())
+    rows.append(["total", _duration(total)])
+    if elapsed is not None and _duration(elapsed) != _duration(total):
+        rows.append(["elapsed, some steps beside others", _duration(elapsed)])
     hardware = [
         f"* {machine}" + (f": {', '.join(names)}" if len(machines) > 1 else "") for machine, names in machines.items()
     ]
@@ -163,7 +181,7 @@ def _provenance(provenance: Provenance) -> list[str]:
         "",
         *hardware,
         "",
-        *table(("step", "wall time"), [*rows, ["total", _duration(total)]]),
+        *table(("step", "wall time"), rows),
     ]
 
 

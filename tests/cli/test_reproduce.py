@@ -124,7 +124,7 @@ def test_what_does_not_belong_together_is_refused(options, message, refused):
 def test_runs_come_from_the_table_and_lenders_of_a_first_stage_come_first():
     steps = [step.name for step in Reproduce(out=Path("made"), agent=("pvn-no-goal",)).steps()]
     flown = ["evaluate pvn-no-goal dev", "evaluate pvn-no-goal dev by true distributions"]
-    assert steps == ["corpus", "train pvn", "train pvn-no-goal", *flown]
+    assert steps == ["train pvn", "train pvn-no-goal", *flown]
     commands = Reproduce(out=Path("made"), agent=("pvn-half-height", "pvn-no-dagger")).commands()
     assert [line.split()[3] for line in commands if " train " in line] == ["pvn", "pvn-no-dagger"]
     assert commands[2].endswith("--stage1-from made/runs/pvn")
@@ -221,6 +221,70 @@ def test_a_process_that_waits_says_so(tmp_path, monkeypatch):
         thread.start()
         printed.says("train pvn: waiting for another process")
     thread.join()
+
+
+def test_a_step_is_ready_once_what_it_needs_of_others_is_there(tmp_path):
+    reproduction = Reproduce(out=tmp_path, agent=("stop", "pvn", "pvn-no-goal"))
+    steps = {step.name: step for step in reproduction.steps()}
+
+    def ready():
+        return {name for name, step in steps.items() if step.is_ready()}
+
+    def make(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    first = {"train pvn", "evaluate stop dev", "evaluate stop test"}
+    assert ready() == first
+    make(reproduction.folder.agent("pvn"))
+    of_pvn = {"evaluate pvn dev", "evaluate pvn test", "evaluate pvn dev by true distributions"}
+    assert ready() == first | of_pvn | {"train pvn-no-goal"}
+    make(reproduction.folder.stem("pvn", "dev").with_suffix(".json"))
+    assert ready() == first | of_pvn | {"train pvn-no-goal", "evaluate predictions"}
+    make(reproduction.folder.agent("pvn-no-goal"))
+    assert ready() == steps.keys()
+
+
+@pytest.mark.long
+def test_a_step_that_another_process_works_on_is_left_to_it_while_others_are_taken(run, monkeypatch):
+    run("pvn corpus make --size 60 --without natural --out made/corpus")
+    printed = _Printed()
+    monkeypatch.setattr(sys, "stdout", printed)
+    reproduction = Reproduce(out=Path("made"), preset="smoke", size=60, limit=2, agent=("stop", "pvn-ideal-act"))
+    thread, folder = threading.Thread(target=reproduction.take_steps), reproduction.folder
+    with folder.locked("evaluate stop test"), folder.locked("train pvn"):
+        thread.start()
+        printed.says("train pvn: waiting for another process")
+        assert [path.stem for path in Path("made/results").glob("*.json")] == ["stop_dev_2"]
+        folder.agent("pvn").parent.mkdir(parents=True)
+        for suffix in (".json", ".safetensors"):
+            shutil.copy(shipped_weights("pvn").with_suffix(suffix), folder.agent("pvn").with_suffix(suffix))
+    thread.join()
+    # One step was finished by the other process, one was not, and one needed what was finished.
+    assert "train pvn: already finished" in printed.getvalue()
+    assert "evaluate stop test: starts" in printed.getvalue() and Path("made/results/stop_test_2.json").exists()
+    assert "evaluate pvn-ideal-act dev: starts" in printed.getvalue()
+
+
+@pytest.mark.long
+def test_several_processes_share_the_steps_and_each_is_taken_once(printed):
+    command = "pvn reproduce --preset smoke --size 60 --limit 9 --agent stop average oracle"
+    text = printed(f"{command} --out made --jobs 2") + Path("made/job1.log").read_text()
+    printed(f"{command} --out alone")
+    taken = [line for line in text.splitlines() if line.endswith(": starts")]
+    assert len(taken) == len(set(taken)) == 7, "the corpus, and three systems over two splits"
+    for path in Path("alone/results").glob("*.json"):
+        assert (Path("made/results") / path.name).read_bytes() == path.read_bytes()
+    report = Path("made/report.md").read_text()
+    assert "--agent stop average oracle --size 60 --limit 9 --jobs 2" in report and "average | test | 9 |" in report
+
+
+@pytest.mark.long
+def test_the_steps_of_a_process_that_fails_are_taken_over(printed):
+    Path("made/job1.log").mkdir(parents=True)  # where it would write
+    text = printed("pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent stop --jobs 2")
+    assert "job1.log: a process that took steps beside this one failed; they were taken over" in text
+    assert text.count(": starts") == 3 and Path("made/report.md").exists()
 
 
 def test_the_script_is_the_recipe_of_the_verb():
