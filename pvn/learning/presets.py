@@ -196,7 +196,7 @@ def train_system(
 
     device = checked_device(device)  # now, and not after a corpus has been made
     if isinstance(recipe, Recipe):
-        with compiled_beside(recipe, device) if stage != "2" else nullcontext() as compiled:
+        with compiled_beside(recipe, device) if stage != "2" else nullcontext(()) as compiled:
             if corpus is None:
                 corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
             return train_pvn(

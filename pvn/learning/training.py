@@ -32,7 +32,7 @@ from pvn.learning.optimisation import (
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, compiled_sizes, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.visitation import VisitationConfig, VisitationModel, VisitationSizes
+from pvn.model.visitation import COMPILED_PARTS, CompiledPart, VisitationConfig, VisitationModel, VisitationSizes
 from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
 
@@ -166,11 +166,12 @@ def _train_stage1(
     device: torch.device,
     is_resumed: bool,
     watch: OnStageProgress,
-    compiled: Future[None] | None = None,
+    compiled: Sequence[Future[None]] = (),
+    parts: Sequence[CompiledPart] = COMPILED_PARTS,
 ) -> dict[str, Any]:
-    """Train stage 1; how long each part took, and how well it predicts on the dev split.
+    """Train stage 1; how long everything took, and how well it predicts on the dev split.
 
-    compiled: as in `train_pvn`.
+    compiled: as in `train_pvn`. parts: which are compiled on a GPU.
     """
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
@@ -188,14 +189,14 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        model.compile_for(*compiled_sizes(train_set, config))
+        model.compile_for(*compiled_sizes(train_set, config), parts)
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    if compiled is not None:
-        compiled.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
+    for part in compiled:
+        part.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     train_stage1(
         model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
@@ -227,8 +228,11 @@ def _train_stage2(
     return time.perf_counter() - began
 
 
-def _compile_stage1(recipe: Recipe, device: str) -> None:
-    """Take some steps of stage 1, and forget what was learned: torch keeps the compiled code for other processes."""
+def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
+    """Take some steps of stage 1 with a part of it compiled, and forget what was learned.
+
+    Torch keeps the compiled code for other processes.
+    """
     from tempfile import TemporaryDirectory
 
     from pvn.corpus.natural.bundled import natural_corpus
@@ -240,26 +244,28 @@ def _compile_stage1(recipe: Recipe, device: str) -> None:
     model, _ = untrained(briefly, vocabulary)
     with TemporaryDirectory() as folder:
         _train_stage1(
-            model, some, vocabulary, briefly, Path(folder), torch.device(device), False, ignore_stage_progress
+            model, some, vocabulary, briefly, Path(folder), torch.device(device), False, ignore_stage_progress,
+            parts=(part,),
         )  # fmt: skip
 
 
 @contextmanager
-def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Future[None] | None]:
-    """Stage 1 compiled for a GPU by a process of its own, while this one makes what it is to be trained on.
+def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequence[Future[None]]]:
+    """Stage 1 compiled for a GPU by processes of their own, one for each costly part, while this one makes what it is
+    to be trained on.
 
-    The result is there once everything is compiled; None where nothing is compiled ahead: on a CPU, by several
-    processes, and where batches are counted in flights, so that their sizes depend on the corpus.
+    The results are there once everything is compiled; there are none where nothing is compiled ahead: on a CPU, by
+    several processes, and where batches are counted in flights, so that their sizes depend on the corpus.
     """
     from pvn.processes import process_pool
 
     is_useful = torch.device(device).type == "cuda" and recipe.stage1.flights_per_batch is None
     if not is_useful or parallel.num_processes() > 1:
-        yield None
+        yield ()
         return
-    with process_pool(1) as pool:
-        compiled = pool.submit(_compile_stage1, recipe, str(device))
-        pool.shutdown(wait=False)  # the process ends with its work: waiting for more, it would keep its GPU memory
+    with process_pool(len(COMPILED_PARTS)) as pool:
+        compiled = [pool.submit(_compile_stage1, recipe, str(device), part) for part in COMPILED_PARTS]
+        pool.shutdown(wait=False)  # processes end with their work: waiting for more, they would keep their GPU memory
         yield compiled
 
 
@@ -287,7 +293,7 @@ def train_pvn(
     device: str | torch.device = "cpu",
     is_resumed: bool = False,
     watch: OnStageProgress = ignore_stage_progress,
-    compiled: Future[None] | None = None,
+    compiled: Sequence[Future[None]] = (),
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist.
 

@@ -7,7 +7,9 @@ of the way in order, and the goal. If asked for, also the place that the drone s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +32,9 @@ from pvn.model.mapping import (
 from pvn.model.resnet import CHANNELS
 from pvn.world.layout import FIELD_SIZE
 
+CompiledPart = Literal["image encoder", "LingUNet"]
+COMPILED_PARTS: tuple[CompiledPart, ...] = ("image encoder", "LingUNet")
+"""What training on a GPU compiles; each part can be compiled by a process of its own."""
 TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
@@ -189,11 +194,14 @@ class VisitationModel(MappingModel):
         self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1 + config.predicts_facing)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
 
-    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
-        """Compile image encoder and LingUNet for batches of these sizes; others are split and padded."""
-        super().compile_for(frames_at_once, maps_at_once)
+    def compile_for(
+        self, frames_at_once: int, maps_at_once: int, parts: Sequence[CompiledPart] = COMPILED_PARTS
+    ) -> None:
+        """Compile image encoder, LingUNet or both for batches of these sizes; others are split and padded."""
+        if "image encoder" in parts:
+            super().compile_for(frames_at_once, maps_at_once)
         # Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
-        if self.config.grid.size > LARGEST_UNCOMPILED:
+        if "LingUNet" in parts and self.config.grid.size > LARGEST_UNCOMPILED:
             self.maps_at_once = maps_at_once
             self.lingunet.compile(dynamic=False)
 

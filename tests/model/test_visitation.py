@@ -230,6 +230,19 @@ def test_work_cut_into_chunks_gives_what_it_gives_all_at_once(model, size):
     assert torch.allclose(got, model.lingunet(value, embedding), atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_each_part_can_be_compiled_alone_and_small_maps_not_at_all():
+    def sizes(grid, *parts):
+        model = VisitationModel(VisitationConfig(num_words=9, grid=grid))
+        model.compile_for(5, 3, *parts)  # nothing is compiled before it is called
+        return model.frames_at_once, model.maps_at_once
+
+    assert sizes(MapGrid()) == (5, 3)
+    assert sizes(MapGrid(), ("image encoder",)) == (5, None)
+    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3)
+    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None)
+
+
 def test_a_ground_point_is_where_it_belongs_in_a_view_from_above():
     origin = torch.tensor([[10.0, 20.0, 0.5]])
     point_map = torch.tensor([3.0, -2.0, 1.0])
