@@ -23,6 +23,14 @@ client.moveByVelocityAsync(2, 0, 0, 5).join()
 open("done.txt", "w").write(input("press a key"))
 print("well done")
 """
+KILL_THE_SERVER = """
+import os, pathlib, signal, time
+parent = os.getppid()
+for child in map(int, pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
+    if child != os.getpid():
+        os.kill(child, signal.SIGKILL)
+time.sleep(60)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -70,17 +78,22 @@ def test_the_page_says_what_came_of_every_script():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="one script finds the server in /proc")
 def test_a_script_is_run_and_what_came_of_it_is_written(tmp_path):
     """On AirSim's own port, on which nothing else may listen."""
     folder, out = tmp_path / "scripts", tmp_path / "found.json"
     folder.mkdir()
     (folder / "ahead.py").write_text(UP_AND_AHEAD, encoding="utf-8")
+    (folder / "kills.py").write_text(KILL_THE_SERVER, encoding="utf-8")
     (folder / "wrong.py").write_text("print('so far')\nraise KeyError(3)\n", encoding="utf-8")
     command = [sys.executable, SCRIPT, folder, "--python", sys.executable, "--out", out]
     for _ in range(2):  # the second time, nothing is left to do
         subprocess.run(command, check=True, capture_output=True)
-    ahead, wrong = json.loads(out.read_text(encoding="utf-8"))["scripts"]
+    ahead, kills, wrong = json.loads(out.read_text(encoding="utf-8"))["scripts"]
     assert (ahead["exit"], ahead["says"], ahead["error"], ahead["num_files"]) == (0, "well done", "", 1)
     assert 8 < ahead["metres_flown"] < 20 and ahead["metres_away"] > 8
     assert (wrong["exit"], wrong["says"], wrong["error"]) == (1, "so far", "KeyError: 3")
-    assert {path.name for path in folder.iterdir()} == {"ahead.py", "wrong.py"}, "nothing is written beside them"
+    assert kills["exit"] == "server lost" and kills["seconds"] < 30, "the others are run nevertheless"
+    assert {path.name for path in folder.iterdir()} == {"ahead.py", "kills.py", "wrong.py"}, (
+        "nothing is written beside them"
+    )

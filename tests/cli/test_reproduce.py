@@ -7,7 +7,8 @@ import shutil
 import sys
 import threading
 import time
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -267,12 +268,30 @@ def test_a_step_that_another_process_works_on_is_left_to_it_while_others_are_tak
 
 
 @pytest.mark.long
-def test_several_processes_share_the_steps_and_each_is_taken_once(printed):
-    command = "pvn reproduce --preset smoke --size 60 --limit 9 --agent stop average oracle"
-    text = printed(f"{command} --out made --jobs 2") + Path("made/job1.log").read_text()
-    printed(f"{command} --out alone")
-    taken = [line for line in text.splitlines() if line.endswith(": starts")]
-    assert len(taken) == len(set(taken)) == 7, "the corpus, and three systems over two splits"
+def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypatch):
+    alone = Reproduce(out=Path("alone"), preset="smoke", size=60, limit=9, agent=("stop", "average", "oracle"))
+    alone.run()
+    printed = _Printed()
+    monkeypatch.setattr(sys, "stdout", printed)
+    together = replace(alone, out=Path("made"), jobs=2)
+    steps = [step.name for step in alone.steps()]
+    thread = threading.Thread(target=together.run)
+    with ExitStack() as locks:  # nothing is left to take until both processes are there
+        for step in steps:
+            locks.enter_context(together.folder.locked(step))
+        thread.start()
+        printed.says("waiting for another process")
+        log, deadline = Path("made/job1.log"), time.monotonic() + 60
+        while not log.exists() or "waiting for another process" not in log.read_text():
+            assert time.monotonic() < deadline, "the second process did not begin"
+            time.sleep(0.05)
+    thread.join()
+    taken = [
+        {line for line in text.splitlines() if line.endswith(": starts") and "corpus" not in line}
+        for text in (printed.getvalue(), log.read_text())
+    ]
+    assert all(taken) and taken[0].isdisjoint(taken[1])
+    assert taken[0] | taken[1] == {f"{step}: starts" for step in steps}
     for path in Path("alone/results").glob("*.json"):
         assert (Path("made/results") / path.name).read_bytes() == path.read_bytes()
     report = Path("made/report.md").read_text()

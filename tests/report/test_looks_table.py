@@ -10,17 +10,18 @@ DOCS = Path(__file__).parents[2] / "docs"
 SHOWN = {"ours": "", "MuJoCo": "_mujoco", "PyBullet": "_pybullet"}
 
 
+def read(folder, stem):
+    return Summary.from_json(json.loads((folder / f"{stem}.json").read_text(encoding="utf-8")))
+
+
 def table_of(folder):
     """Agents and looks in Markdown: success, its paired difference from our own look, nDTW, metres to the goal."""
     lines = [
         "| agent | pictures | flights | SR % | points | nDTW | mean m |",
         "| :-- | :-- | --: | --: | --: | --: | --: |",
     ]
-    for agent in ("pvn", "pvn-plus"):
-        flown = {
-            name: Summary.from_json(json.loads((folder / f"{agent}{suffix}_dev_200.json").read_text(encoding="utf-8")))
-            for name, suffix in SHOWN.items()
-        }
+    for agent in ("pvn", "random-looks", "pvn-plus"):
+        flown = {name: read(folder, f"{agent}{suffix}_dev_500") for name, suffix in SHOWN.items()}
         for name, summary in flown.items():
             points = "" if name == "ours" else str(difference_of({0: summary}, {0: flown["ours"]}).interval)
             whole = summary.overall
@@ -36,10 +37,7 @@ def test_the_results_page_has_the_flights_with_other_looks():
 def test_the_page_about_reliability_compares_flights_on_two_machines():
     page = (DOCS / "reliability.md").read_text(encoding="utf-8")
     for agent in ("pvn", "pvn-plus"):
-        arm, x86 = (
-            Summary.from_json(json.loads((DOCS / "results" / folder / f"{agent}_dev_200.json").read_text()))
-            for folder in ("looks", "machines")
-        )
+        arm, x86 = (read(DOCS / "results" / folder, f"{agent}_dev_200") for folder in ("looks", "machines"))
         pairs = [
             pair for field in arm.successes for pair in zip(arm.successes[field], x86.successes[field], strict=True)
         ]
