@@ -6,6 +6,8 @@ import functools
 import multiprocessing
 import os
 import pickle
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +17,8 @@ from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
+STOPPING_S = 20.0
+"""Seconds that a process has to stop when it is told to."""
 
 
 def _exit_with(parent: int) -> None:
@@ -43,6 +47,8 @@ def process_pool(num_processes: int) -> Iterator[Executor]:
 
 def _act(act: Callable[[], object], parent: int) -> None:
     _exit_with(parent)
+    # As if it ended by itself, so that what is to be written at the end is written.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     act()
 
 
@@ -53,17 +59,22 @@ def beside(acts: Sequence[Callable[[], object]]) -> Iterator[Sequence[BaseProces
     If the body fails, they are stopped.
     """
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_act, args=(act, os.getpid())) for act in acts]
-    for process in processes:
-        process.start()
+    processes: list[BaseProcess] = [context.Process(target=_act, args=(act, os.getpid())) for act in acts]
+    started = list[BaseProcess]()
     try:
+        for process in processes:
+            process.start()
+            started.append(process)
         yield processes
     except BaseException:
-        for process in processes:
+        for process in started:
             process.terminate()
+        for process in started:
+            process.join(STOPPING_S)
+            process.kill()
         raise
     finally:
-        for process in processes:
+        for process in started:
             process.join()
 
 

@@ -4,7 +4,6 @@ import functools
 import operator
 import os
 import pickle
-import signal
 import sys
 import time
 
@@ -23,9 +22,12 @@ class Weighed:
         return {"name": "weighed"}
 
 
-def touch_after_an_hour(path):
-    time.sleep(3600)
-    path.touch()
+def wait_and_say(folder):
+    try:
+        (folder / "waits").touch()
+        time.sleep(3600)
+    finally:
+        (folder / "stopped").touch()
 
 
 def identity_of(shared, _):
@@ -43,16 +45,18 @@ def test_what_jobs_share_is_pickled_once_and_unpickled_once():
 
 @pytest.mark.long
 def test_processes_beside_the_body_are_waited_for_and_stopped_if_it_fails(tmp_path):
-    began, ended = tmp_path / "began", tmp_path / "ended"
+    began = tmp_path / "began"
     with beside([began.touch, functools.partial(sys.exit, 3)]) as processes:
         pass
     assert began.exists() and [process.exitcode for process in processes] == [0, 3]
     with (
         pytest.raises(RuntimeError, match="the body fails"),
-        beside([functools.partial(touch_after_an_hour, ended)]) as processes,
+        beside([functools.partial(wait_and_say, tmp_path)]) as processes,
     ):
+        while not (tmp_path / "waits").exists():
+            time.sleep(0.01)
         raise RuntimeError("the body fails")
-    assert processes[0].exitcode == -signal.SIGTERM and not ended.exists()
+    assert processes[0].exitcode == 1 and (tmp_path / "stopped").exists(), "it could still write what it had to"
 
 
 @pytest.mark.long

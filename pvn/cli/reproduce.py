@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -74,12 +73,11 @@ def _read_summary(stem: Path) -> Summary:
 
 def _help(reproduction: Reproduce, log: Path) -> None:
     """Take steps of a reproduction beside the process that began it."""
-    with log.open("a", encoding="utf-8", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
-        try:
-            reproduction.take_steps()
-        except Exception:
-            traceback.print_exc()  # for the log; the process that began it takes the step over, and says what is wrong
-            sys.exit(1)
+    with log.open("a", encoding="utf-8") as file:
+        for stream in (sys.stdout, sys.stderr):  # those of the processes that it starts, too
+            os.dup2(file.fileno(), stream.fileno())
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    reproduction.take_steps()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +106,7 @@ class Reproduce:
     """Train PVN, no aux, no goal and no DAgger this many times, with seeds 0, 1, ...; the rows that fly with their
     weights are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
     jobs: int = 1
-    """Steps at a time, each in a process of its own; two on a GPU are quicker than one. What the others print is in
-    job1.log, and so on."""
+    """Steps at a time, each in a process of its own. What the others print is in job1.log, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -121,11 +118,12 @@ class Reproduce:
             with self.folder.locked("corpus"):
                 self._take(Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus))
         logs = [self.out / f"job{job}.log" for job in range(1, self.jobs)]
+        self.out.mkdir(parents=True, exist_ok=True)
         with beside([partial(_help, self, log) for log in logs]) as helpers:
             self.take_steps()
         for helper, log in zip(helpers, logs, strict=True):
             if helper.exitcode:
-                print(f"{log}: a process that took steps beside this one failed; they were taken over")
+                print(f"{log}: the process that writes here failed; its steps were taken over")
         with self.folder.locked("report"), working("flying and drawing for the report"):
             self._report()
         print(f"report: {self.out / 'report.md'}")
@@ -135,17 +133,26 @@ class Reproduce:
 
         A step whose process ends without finishing it is taken over.
         """
-        left, said = list(self.steps()), ""
+        left, said = list(self.steps()), set[str]()
         while left:
+            elsewhere = []  # steps that other processes are working on
             for step in left:
                 with self.folder.if_free(step.name) as is_mine:
-                    if is_mine and (step.is_finished() or step.is_ready()):
+                    if not is_mine:
+                        elsewhere.append(step.name)
+                    elif step.is_ready():
                         self._take(step)
                         left.remove(step)
                         break
             else:
-                if said != (said := f"{left[0].name}: waiting for another process"):
-                    print(said)
+                if not elsewhere:
+                    raise ValueError(
+                        f"{left[0].name}: what it needs is not in {self.out}, though the steps before it are finished; "
+                        "expected that nothing there is deleted or changed meanwhile; give the same command again"
+                    )
+                if elsewhere[0] not in said:
+                    print(f"{elsewhere[0]}: waiting for another process that is working on it")
+                    said.add(elsewhere[0])
                 time.sleep(WAITING_S)
 
     def _take(self, step: Step) -> None:
@@ -243,7 +250,7 @@ class Reproduce:
             yield Step(f"evaluate {name} dev by true distributions", act, done, is_ready)
         if PREDICTING in rows and folder.seed == 0:
             verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1], folder), bound=True)
-            done, is_ready = (partial(has, *PREDICTING) for has in (folder.has_predictions, folder.has_results))
+            done, is_ready = partial(folder.has_predictions, *PREDICTING), partial(folder.has_flown, *PREDICTING)
             yield Step("evaluate predictions", partial(_evaluate, verb), done, is_ready)
 
     def commands(self) -> tuple[str, ...]:

@@ -79,6 +79,10 @@ class ReproductionFolder:
         agent = self.agent(str(SYSTEMS[system].run))
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
 
+    def has_flown(self, system: str, split: Any) -> bool:
+        """Whether a system's current agent is there, and has flown everything."""
+        return self.has_agent(SYSTEMS[system].run) and self.has_results(system, split)
+
     def prediction_files(self, system: str, split: Any) -> tuple[Path, Path]:
         """Report and figure about a system's predictions."""
         stem = self.stem(system, split).name
@@ -88,7 +92,8 @@ class ReproductionFolder:
         """Whether the predictions of the current agent have been evaluated."""
         report, figure = self.prediction_files(system, split)
         agent = self.agent(str(SYSTEMS[system].run))
-        return figure.exists() and report.exists() and report.stat().st_mtime >= agent.stat().st_mtime
+        is_old = agent.exists() and report.exists() and agent.stat().st_mtime > report.stat().st_mtime
+        return figure.exists() and report.exists() and not is_old
 
     def check_same(self) -> None:
         """Refuse a folder that holds a reproduction with another preset or corpus."""
@@ -116,17 +121,18 @@ class ReproductionFolder:
         from pvn.learning.checkpoint import read_json, write_json
         from pvn.report.results_page import describe_machine
 
-        began, machine = time.time(), describe_machine(device)
+        began, counted, machine = time.time(), time.perf_counter(), describe_machine(device)
         try:
             yield
         finally:
             with self.locked("times"):
                 content = read_json(self.times) if self.times.exists() else {"preset": self.preset, "steps": {}}
                 earlier = {} if is_replaced else content["steps"].get(name, {})
-                ended = max(time.time(), began)
-                spans = [*earlier.get("spans", ()), [round(began, 1), round(ended, 1)]]
-                spent = round(earlier.get("seconds", 0.0) + ended - began, 1)
-                content["steps"][name] = {"seconds": spent, "machine": machine, "spans": spans}
+                seconds = time.perf_counter() - counted  # the clock may have been set
+                spent = {"seconds": round(earlier.get("seconds", 0.0) + seconds, 1), "machine": machine}
+                if not earlier or "spans" in earlier:  # versions before 0.2.0 did not note when a step ran
+                    spent["spans"] = [*earlier.get("spans", ()), [round(began, 3), round(began + seconds, 3)]]
+                content["steps"][name] = spent
                 if self.has_corpus:
                     content["corpus"] = identity(self.corpus)
                 write_json(self.times, content)

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +32,14 @@ from pvn.learning.optimisation import (
 from pvn.learning.stage1 import CHECKPOINT, Stage1Config, compiled_sizes, learn_words, measure_stage1, train_stage1
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
-from pvn.model.visitation import COMPILED_PARTS, CompiledPart, VisitationConfig, VisitationModel, VisitationSizes
+from pvn.model.visitation import (
+    COMPILED_PARTS,
+    CompiledPart,
+    VisitationConfig,
+    VisitationModel,
+    VisitationSizes,
+    compiled_parts,
+)
 from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
 
@@ -169,7 +176,7 @@ def _train_stage1(
     compiled: Sequence[Future[None]] = (),
     parts: Sequence[CompiledPart] = COMPILED_PARTS,
 ) -> dict[str, Any]:
-    """Train stage 1; how long everything took, and how well it predicts on the dev split.
+    """Train stage 1; how long each phase took, and how well it predicts on the dev split.
 
     compiled: as in `train_pvn`. parts: which are compiled on a GPU.
     """
@@ -195,8 +202,8 @@ def _train_stage1(
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    for part in compiled:
-        part.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
+    for process in compiled:
+        process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     train_stage1(
         model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
@@ -263,9 +270,12 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
-    with process_pool(len(COMPILED_PARTS)) as pool:
-        compiled = [pool.submit(_compile_stage1, recipe, str(device), part) for part in COMPILED_PARTS]
-        pool.shutdown(wait=False)  # processes end with their work: waiting for more, they would keep their GPU memory
+    with ExitStack() as pools:
+        compiled = []
+        for part in compiled_parts(recipe.grid):
+            pool = pools.enter_context(process_pool(1))
+            compiled.append(pool.submit(_compile_stage1, recipe, str(device), part))
+            pool.shutdown(wait=False)  # the process ends with its work: waiting for more, it would keep its GPU memory
         yield compiled
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pvn.checks import check_limits
 from pvn.corpus.vocabulary import PADDING
-from pvn.geometry import overhead_homography
+from pvn.geometry import MapGrid, overhead_homography
 from pvn.model.instruction import EncodedInstructions
 from pvn.model.lingunet import LEVELS, LingUNet
 from pvn.model.mapping import (
@@ -34,7 +34,7 @@ from pvn.world.layout import FIELD_SIZE
 
 CompiledPart = Literal["image encoder", "LingUNet"]
 COMPILED_PARTS: tuple[CompiledPart, ...] = ("image encoder", "LingUNet")
-"""What training on a GPU compiles; each part can be compiled by a process of its own."""
+"""What training on a GPU compiles."""
 TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
@@ -179,6 +179,14 @@ def bearings_of(bearing: Tensor, heading: Tensor) -> Tensor:
     return torch.stack([along * cos + left * sin, left * cos - along * sin, away.expand(len(heading), -1, -1)], 1)
 
 
+def compiled_parts(grid: MapGrid) -> tuple[CompiledPart, ...]:
+    """The parts that are compiled for maps of this grid.
+
+    Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
+    """
+    return COMPILED_PARTS if grid.size > LARGEST_UNCOMPILED else ("image encoder",)
+
+
 class VisitationModel(MappingModel):
     """Stage 1. Memory is passed in and returned."""
 
@@ -200,8 +208,7 @@ class VisitationModel(MappingModel):
         """Compile image encoder, LingUNet or both for batches of these sizes; others are split and padded."""
         if "image encoder" in parts:
             super().compile_for(frames_at_once, maps_at_once)
-        # Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
-        if "LingUNet" in parts and self.config.grid.size > LARGEST_UNCOMPILED:
+        if "LingUNet" in parts and "LingUNet" in compiled_parts(self.config.grid):
             self.maps_at_once = maps_at_once
             self.lingunet.compile(dynamic=False)
 

@@ -20,6 +20,9 @@ from pvn.report.illustrations import Illustration
 from pvn.report.markdown import table
 from pvn.report.results_table import OTHERS, TWO_DECIMALS
 
+SHORTEST_OVERLAP_S = 0.5
+"""Seconds from which two steps count as side by side; clocks differ by less."""
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -145,15 +148,14 @@ def _duration(seconds: float) -> str:
 
 
 def _elapsed(times: Iterable[StepTime]) -> float | None:
-    """Seconds in which at least one step ran; None if some steps do not say when they did."""
+    """Seconds in which at least one step ran; None if no two ran side by side, or if some do not say when they ran."""
     steps = list(times)
-    if not all(step.spans for step in steps):
-        return None
-    elapsed, latest = 0.0, 0.0
+    elapsed, latest, is_one_by_one = 0.0, 0.0, True
     for began, ended in sorted((began, ended) for step in steps for began, ended in step.spans):
+        is_one_by_one &= began > latest - SHORTEST_OVERLAP_S
         elapsed += max(ended - max(began, latest), 0.0)
         latest = max(latest, ended)
-    return elapsed
+    return None if is_one_by_one or not all(step.spans for step in steps) else elapsed
 
 
 def _provenance(provenance: Provenance) -> list[str]:
@@ -164,8 +166,8 @@ def _provenance(provenance: Provenance) -> list[str]:
     total = sum(time.seconds for time in provenance.times.values())
     elapsed = _elapsed(provenance.times.values())
     rows.append(["total", _duration(total)])
-    if elapsed is not None and _duration(elapsed) != _duration(total):
-        rows.append(["elapsed, some steps beside others", _duration(elapsed)])
+    if elapsed is not None:
+        rows.append(["elapsed (some steps ran side by side)", _duration(elapsed)])
     hardware = [
         f"* {machine}" + (f": {', '.join(names)}" if len(machines) > 1 else "") for machine, names in machines.items()
     ]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import multiprocessing
 import os
 import shutil
 import sys
@@ -267,6 +268,13 @@ def test_a_step_that_another_process_works_on_is_left_to_it_while_others_are_tak
     assert "evaluate pvn-ideal-act dev: starts" in printed.getvalue()
 
 
+def _wait_for(path, text):
+    deadline = time.monotonic() + 60
+    while not path.exists() or text not in path.read_text():
+        assert time.monotonic() < deadline, f"{text!r} is not in {path}"
+        time.sleep(0.01)
+
+
 @pytest.mark.long
 def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypatch):
     alone = Reproduce(out=Path("alone"), preset="smoke", size=60, limit=9, agent=("stop", "average", "oracle"))
@@ -281,10 +289,7 @@ def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypat
             locks.enter_context(together.folder.locked(step))
         thread.start()
         printed.says("waiting for another process")
-        log, deadline = Path("made/job1.log"), time.monotonic() + 60
-        while not log.exists() or "waiting for another process" not in log.read_text():
-            assert time.monotonic() < deadline, "the second process did not begin"
-            time.sleep(0.05)
+        _wait_for(log := Path("made/job1.log"), "waiting for another process")
     thread.join()
     taken = [
         {line for line in text.splitlines() if line.endswith(": starts") and "corpus" not in line}
@@ -299,11 +304,57 @@ def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypat
 
 
 @pytest.mark.long
-def test_the_steps_of_a_process_that_fails_are_taken_over(printed):
-    Path("made/job1.log").mkdir(parents=True)  # where it would write
-    text = printed("pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent stop --jobs 2")
-    assert "job1.log: a process that took steps beside this one failed; they were taken over" in text
-    assert text.count(": starts") == 3 and Path("made/report.md").exists()
+def test_the_steps_of_a_process_that_fails_are_taken_over(run, monkeypatch):
+    run("pvn corpus make --size 60 --without natural --out made/corpus")
+    printed = _Printed()
+    monkeypatch.setattr(sys, "stdout", printed)
+    agents = ("stop", "average", "oracle")
+    reproduction = Reproduce(out=Path("made"), preset="smoke", size=60, limit=9, agent=agents, jobs=2)
+    thread, log = threading.Thread(target=reproduction.run), Path("made/job1.log")
+    with ExitStack() as locks:
+        for step in reproduction.steps():
+            locks.enter_context(reproduction.folder.locked(step.name))
+        thread.start()
+        _wait_for(log, "waiting for another process")
+    _wait_for(log, ": starts")
+    (helper,) = multiprocessing.active_children()
+    helper.kill()
+    thread.join()
+    assert "job1.log: the process that writes here failed; its steps were taken over" in printed.getvalue()
+    assert len(list(Path("made/results").glob("*.json"))) == 6 and Path("made/report.md").exists()
+
+
+def test_flights_of_an_agent_that_is_trained_again_elsewhere_are_not_taken_for_finished(tmp_path):
+    """As when an agent is deleted to be trained again, its results are still there, and two processes set to work."""
+    reproduction = Reproduce(out=tmp_path, agent=("pvn",))
+    folder, steps = reproduction.folder, {step.name: step for step in reproduction.steps()}
+    for path in (folder.stem("pvn", "dev").with_suffix(".json"), *folder.prediction_files("pvn", "dev")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert [name for name, step in steps.items() if step.is_ready()] == ["train pvn"]
+    assert steps["evaluate predictions"].is_finished(), "and it can be asked without an agent"
+
+
+@pytest.mark.long
+def test_nothing_waits_for_what_nobody_works_on(refused):
+    Path("made/runs/pvn").mkdir(parents=True)
+    for suffix in (".json", ".safetensors"):
+        shutil.copy(shipped_weights("pvn").with_suffix(suffix), Path("made/runs/pvn") / f"agent{suffix}")
+    tomorrow = time.time() + 86400
+    os.utime("made/runs/pvn/agent.safetensors", (tomorrow, tomorrow))  # so its flights always seem to be older
+    text = refused("pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent pvn")
+    assert "evaluate predictions: what it needs is not in made" in text and "give the same command again" in text
+
+
+def test_when_steps_ran_is_noted_unless_an_earlier_version_did_not(tmp_path):
+    folder = ReproductionFolder(out=tmp_path, corpus=tmp_path / "corpus", preset="smoke", limit=None)
+    folder.times.write_text(json.dumps({"preset": "smoke", "steps": {"old": {"seconds": 5.0, "machine": "box"}}}))
+    for name in ("old", "new", "new"):
+        with folder.timed(name, "cpu"):
+            time.sleep(0.06)
+    old, new = (json.loads(folder.times.read_text())["steps"][name] for name in ("old", "new"))
+    assert old["seconds"] >= 5.0 and "spans" not in old
+    assert [ended > began for began, ended in new["spans"]] == [True, True] and new["seconds"] >= 0.1
 
 
 def test_the_script_is_the_recipe_of_the_verb():

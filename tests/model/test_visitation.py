@@ -235,12 +235,13 @@ def test_each_part_can_be_compiled_alone_and_small_maps_not_at_all():
     def sizes(grid, *parts):
         model = VisitationModel(VisitationConfig(num_words=9, grid=grid))
         model.compile_for(5, 3, *parts)  # nothing is compiled before it is called
-        return model.frames_at_once, model.maps_at_once
+        is_compiled = [part._compiled_call_impl is not None for part in (model.resnet, model.lingunet)]
+        return model.frames_at_once, model.maps_at_once, *is_compiled
 
-    assert sizes(MapGrid()) == (5, 3)
-    assert sizes(MapGrid(), ("image encoder",)) == (5, None)
-    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3)
-    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None)
+    assert sizes(MapGrid()) == (5, 3, True, True)
+    assert sizes(MapGrid(), ("image encoder",)) == (5, None, True, False)
+    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3, False, True)
+    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None, True, False)
 
 
 def test_a_ground_point_is_where_it_belongs_in_a_view_from_above():
