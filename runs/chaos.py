@@ -167,6 +167,10 @@ def jobs(shared: Path) -> dict[str, Job]:
         "reproduce": Job((
             "reproduce", "--out", OUT, "--preset", "smoke", "--size", "40", "--limit", "4", "--agent", "stop", "oracle",
         )),
+        "reproduce, two jobs": Job((
+            "reproduce", "--out", OUT, "--preset", "smoke", "--size", "40", "--limit", "4", "--agent", "stop", "oracle",
+            "--jobs", "2",
+        )),
         "save an agent": Job((OUT,), program=SAVE),
     }  # fmt: skip
 

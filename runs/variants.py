@@ -5,10 +5,11 @@
     python runs/variants.py --out variants --device cuda --variant paper no-strays    # two of them
 
 `literal` is the paper's recipe as written, but for batches of two; ten others are `paper` with one change taken back
-(docs/agent.md), one is `literal` in large batches, and two take back the three changes that each cost something, one of
-them in half the epochs. Four more ask why two rows of the results table differ from the paper's
-(docs/results.md): targets of a third of a cell for stage 2, a stage 1 of 8 epochs and commands that come a step late
-are flown with an ideal second stage, too; pictures from varied heights in training are flown at half the height, too.
+(docs/agent.md), one is `literal` in large batches, and five take back some or all of the three changes that each cost
+something, in as many epochs or in fewer; one of these is the preset `quick`. Four more ask why two rows of the results
+table differ from the paper's (docs/results.md): targets of a third of a cell for stage 2, a stage 1 of 8 epochs and
+commands that come a step late are flown with an ideal second stage, too; pictures from varied heights in training are
+flown at half the height, too. The last has pictures of random looks in training.
 
 Everything goes to the folder `out`; what is there already is not done again, so a run that was stopped continues. No
 package is needed that training does not need.
@@ -68,11 +69,11 @@ def all_of(names: Sequence[str]) -> Variant:
     return Variant({name: value for change in names for name, value in LITERAL[change].items()})
 
 
-TOGETHER = (
+COSTLY_TAKEN_BACK = (
     "three-taken-back", "three-in-half-the-epochs", "mean-in-half-the-epochs", "mean-and-Adam-in-half-the-epochs",
     "quick",
 )  # fmt: skip
-"""Variants with some changes taken back at once, in as many epochs or in fewer."""
+"""Variants without some or all of them, in as many epochs or in fewer."""
 VARIANTS = {
     BASE: Variant(flights=(*with_ideal_act(), FlightChanges(altitude=2.5))),
     "literal": all_of(tuple(LITERAL)),
@@ -141,7 +142,7 @@ def table_of(results: Path) -> str:
     lines = ["| variant | dev, SR % | unseen phrases, SR % | points, paired |", "| :-- | --: | --: | --: |"]
     flown = {}
     taken_back = (name.replace(" ", "-") for name in LITERAL)
-    for name in (BASE, "literal", "literal-in-large-batches", *taken_back, *TOGETHER):
+    for name in (BASE, "literal", "literal-in-large-batches", *taken_back, *COSTLY_TAKEN_BACK):
         path = results / f"{name}_dev.json"
         if path.exists():
             flown[name] = Summary.from_json(json.loads(path.read_text(encoding="utf-8")))

@@ -73,6 +73,7 @@ def _read_summary(stem: Path) -> Summary:
 
 def _help(reproduction: Reproduce, log: Path) -> None:
     """Take steps of a reproduction beside the process that began it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as file:
         for stream in (sys.stdout, sys.stderr):  # those of the processes that it starts, too
             os.dup2(file.fileno(), stream.fileno())
@@ -106,7 +107,7 @@ class Reproduce:
     """Train PVN, no aux, no goal and no DAgger this many times, with seeds 0, 1, ...; the rows that fly with their
     weights are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
     jobs: int = 1
-    """Steps at a time, each in a process of its own. What the others print is in job1.log, and so on."""
+    """Steps at a time, each in a process of its own. What the others print is in logs/job1.log, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
@@ -117,8 +118,7 @@ class Reproduce:
         if self.corpus is None:
             with self.folder.locked("corpus"):
                 self._take(Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus))
-        logs = [self.out / f"job{job}.log" for job in range(1, self.jobs)]
-        self.out.mkdir(parents=True, exist_ok=True)
+        logs = [self.out / "logs" / f"job{job}.log" for job in range(1, self.jobs)]
         with beside([partial(_help, self, log) for log in logs]) as helpers:
             self.take_steps()
         for helper, log in zip(helpers, logs, strict=True):
@@ -148,7 +148,8 @@ class Reproduce:
                 if not elsewhere:
                     raise ValueError(
                         f"{left[0].name}: what it needs is not in {self.out}, though the steps before it are finished; "
-                        "expected that nothing there is deleted or changed meanwhile; give the same command again"
+                        "expected that nothing there is deleted or changed meanwhile, or dated in the future; give the "
+                        "same command again"
                     )
                 if elsewhere[0] not in said:
                     print(f"{elsewhere[0]}: waiting for another process that is working on it")

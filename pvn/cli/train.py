@@ -36,8 +36,8 @@ class RecipeOptions:
     agent: TrainedName = "pvn"
     """Which agent to train: pvn, one of the paper's two learned baselines or of its ablations, or pvn-plus."""
     preset: Preset = "paper"
-    """Which recipe: paper, quick, which is as good in half the steps, literal, which has none of our changes (but
-    batches of two), and plus need a GPU; smoke takes minutes on a CPU."""
+    """Which recipe: paper, quick, which takes half the steps, literal, which has none of our changes (but batches of
+    two), and plus need a GPU; smoke takes minutes on a CPU."""
     seed: int = 0
     """Seed of everything random in the training."""
 

@@ -41,7 +41,7 @@ def paper() -> Recipe:
 
 
 LITERAL: Mapping[str, Mapping[str, Any]] = {
-    # The paper's batches are of one segment; with two, `literal` should take less than half an hour of an H200. Of two
+    # The paper's batches are of one segment; with two, `literal` takes a quarter of an hour of an H200. Of two
     # flights one can only stray with the other, so that a share of 0.5 would leave a quarter of them straying.
     "small batches": {"stage1.flights_per_batch": 2, "stage1.stray_share": 0.5**0.5, "stage2.batch_size": 16},
     "plain Adam": {
@@ -67,7 +67,7 @@ RANDOM_LOOKS: Mapping[str, Any] = {
     "stage1.looks.contrast": 0.3, "stage1.looks.blur_px": 0.8, "stage1.looks.tilt": math.radians(3),
     "stage1.looks.height": 0.5, "stage1.looks.late": 0.5,
 }  # fmt: skip
-"""All random looks at once, by dotted field name: what to add to a recipe for pictures unlike the simulator's."""
+"""All random looks at once, by dotted field name, each as strong as it was tried (docs/results.md)."""
 
 
 def literal() -> Recipe:
@@ -77,12 +77,12 @@ def literal() -> Recipe:
 
 
 QUICK: Mapping[str, Any] = {**LITERAL["mean over classes"], "stage1.frame_every": 3, "stage1.num_epochs": 27}
-"""What halves the steps of `paper`: with the mean over classes, 27 epochs of every third picture reach what 40 of every
-second one reach with their sum (docs/results.md)."""
+"""What halves the steps of `paper`: with the mean over classes, 27 epochs of every third picture do what 40 of every
+second one do with their sum."""
 
 
 def quick() -> Recipe:
-    """The paper's agent in half the steps of `paper`, and as good."""
+    """The paper's agent in half the steps of `paper`; it reaches as many goals of dev (docs/results.md)."""
     return with_changes(Recipe(name="quick"), QUICK)
 
 

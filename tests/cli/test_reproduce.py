@@ -289,7 +289,7 @@ def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypat
             locks.enter_context(together.folder.locked(step))
         thread.start()
         printed.says("waiting for another process")
-        _wait_for(log := Path("made/job1.log"), "waiting for another process")
+        _wait_for(log := Path("made/logs/job1.log"), "waiting for another process")
     thread.join()
     taken = [
         {line for line in text.splitlines() if line.endswith(": starts") and "corpus" not in line}
@@ -310,7 +310,7 @@ def test_the_steps_of_a_process_that_fails_are_taken_over(run, monkeypatch):
     monkeypatch.setattr(sys, "stdout", printed)
     agents = ("stop", "average", "oracle")
     reproduction = Reproduce(out=Path("made"), preset="smoke", size=60, limit=9, agent=agents, jobs=2)
-    thread, log = threading.Thread(target=reproduction.run), Path("made/job1.log")
+    thread, log = threading.Thread(target=reproduction.run), Path("made/logs/job1.log")
     with ExitStack() as locks:
         for step in reproduction.steps():
             locks.enter_context(reproduction.folder.locked(step.name))

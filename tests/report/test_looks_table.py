@@ -34,6 +34,21 @@ def test_the_results_page_has_the_flights_with_other_looks():
     assert table_of(DOCS / "results" / "looks") in (DOCS / "results.md").read_text(encoding="utf-8")
 
 
+def test_the_results_page_tells_what_random_looks_cost_and_gain():
+    page, looks = (DOCS / "results.md").read_text(encoding="utf-8"), DOCS / "results" / "looks"
+    variants = DOCS / "results" / "variants"
+    trained, base = read(variants, "random-looks_dev"), read(variants, "paper_dev")
+    cost = difference_of({0: trained}, {0: base}).interval
+    rate = trained.overall.sr
+    assert f"{rate.value:.1f}% of all 4,135 dev flights ({rate.low:.1f} to {rate.high:.1f})" in page
+    assert f"reaches {base.overall.sr.value:.1f}, paired {cost}".replace(" (", " points (") in page
+    for name, sign, told in (("MuJoCo", 1, "more than `pvn` with MuJoCo"), ("PyBullet", -1, "fewer with PyBullet")):
+        stems = (f"{agent}{SHOWN[name]}_dev_500" for agent in ("random-looks", "pvn"))
+        gain = difference_of(*({0: read(looks, stem)} for stem in stems)).interval
+        points = f"{sign * gain.value:.1f}" + (" points " if sign > 0 else " ")
+        assert f"{points}{told} ({gain.low:.1f} to {gain.high:.1f})" in page
+
+
 def test_the_page_about_reliability_compares_flights_on_two_machines():
     page = (DOCS / "reliability.md").read_text(encoding="utf-8")
     for agent in ("pvn", "pvn-plus"):
