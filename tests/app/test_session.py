@@ -238,11 +238,13 @@ def test_those_who_wait_are_told_their_place_and_fly_in_the_order_in_which_they_
             threads.submit(wait, who)
             wait_until(lambda who=who, place=place: told[who] == [place], "that it is told its place")
         called_off.add("b")
-        wait_until(lambda: told["d"] == [4, 3], "that one less is before the last")
-        for count in (1, 2, 3):
+        wait_until(lambda: (told["c"], told["d"]) == ([3, 2], [4, 3]), "that one less is before the last two")
+        slots.release()
+        wait_until(lambda: flown == ["a"] and told["c"] == [3, 2, 1], "that the next one is the first in line")
+        for count in (2, 3):
             slots.release()
             wait_until(lambda count=count: len(flown) == count, "the next one's turn")
-    assert flown == ["a", "c", "d"] and told["c"] == [3, 2, 1]
+    assert flown == ["a", "c", "d"]
 
 
 @pytest.mark.long
