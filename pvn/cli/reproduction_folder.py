@@ -147,18 +147,13 @@ class ReproductionFolder:
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
         """Hold a lock on `what` while the body runs; wait if another process holds it."""
-        from filelock import Timeout
-
-        lock = self._lock(what)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            print(f"{what}: waiting for another process that is working on it")
-            lock.acquire()
-        try:
+        with self.if_free(what) as is_held:
+            if is_held:
+                yield
+                return
+        print(f"{what}: waiting for another process that is working on it")
+        with self._lock(what):
             yield
-        finally:
-            lock.release()
 
     @contextmanager
     def if_free(self, what: str) -> Iterator[bool]:

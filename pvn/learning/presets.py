@@ -169,10 +169,13 @@ def recipe_for(system: System, preset: Preset) -> Recipe | ImitationRecipe:
                 f"preset: got plus for {system.name}, expected paper, quick, literal or smoke; plus is for PVN's two "
                 "stages"
             )
-        # What the paper says of training is about PVN, so the baselines have no literal recipe of their own.
-        literal_imitation = replace(paper_imitation(), name="literal")
-        baselines = {"quick": quick_imitation(), "literal": literal_imitation, "smoke": smoke_imitation()}
-        baseline = baselines.get(preset, paper_imitation())
+        baseline = {
+            "paper": paper_imitation(),
+            "quick": quick_imitation(),
+            # What the paper says of training is about PVN.
+            "literal": replace(paper_imitation(), name="literal"),
+            "smoke": smoke_imitation(),
+        }[preset]
         return with_changes(baseline, system.recipe_changes(baseline))
     raise ValueError(f"agent: got {system.name}, which is not trained, expected one that is, such as pvn")
 
