@@ -57,18 +57,18 @@ def _evaluate(verb: Evaluate) -> None:
         print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% {rate.bracket()}")
 
 
-def _evaluate_afresh(verb: Evaluate, stem: Path) -> None:
+def _evaluate_afresh(verb: Evaluate, folder: ReproductionFolder, system: str, split: str) -> None:
     """Resume an evaluation; flights of an agent that was trained again since are deleted first."""
-    if stem.with_suffix(".json").exists():  # everything was flown, and yet the step is not finished
-        for suffix in (".safetensors", ".json"):
-            stem.with_suffix(suffix).unlink(missing_ok=True)
+    if folder.summary(system, split).exists():  # everything was flown, and yet the step is not finished
+        folder.flights(system, split).unlink(missing_ok=True)
+        folder.summary(system, split).unlink()
     _evaluate(verb)
 
 
-def _read_summary(stem: Path) -> Summary:
+def _read_summary(path: Path) -> Summary:
     from pvn.evaluation.summary import Summary
 
-    return Summary.from_json(json.loads(stem.with_suffix(".json").read_text(encoding="utf-8")))
+    return Summary.from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _help(reproduction: Reproduce, log: Path) -> None:
@@ -240,12 +240,12 @@ class Reproduce:
             is_ready = partial(folder.has_agent, SYSTEMS[run].stage1_of)
             yield Step(f"train {run}{note}", act, folder.agent(run).exists, is_ready)
         for name, split in rows:
-            act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder.stem(name, split))
+            act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder, name, split)
             done, is_ready = partial(folder.has_results, name, split), partial(folder.has_agent, SYSTEMS[name].run)
             yield Step(f"evaluate {name} {split}{note}", act, done, is_ready)
         for name in self._executed() if folder.seed == 0 else ():
             verb = replace(self._evaluation((name,), "dev", folder), true_distributions=True)
-            act = partial(_evaluate_afresh, verb, folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+            act = partial(_evaluate_afresh, verb, folder, f"{name}{TRUE_DISTRIBUTIONS}", "dev")
             done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
             is_ready = partial(folder.has_agent, SYSTEMS[name].run)
             yield Step(f"evaluate {name} dev by true distributions", act, done, is_ready)
@@ -350,13 +350,13 @@ class Reproduce:
 
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
-        summaries = [_read_summary(folder.stem(*row)) for row in finished]
+        summaries = [_read_summary(folder.summary(*row)) for row in finished]
         with folder.timed("figures", self.device, is_replaced=True):
             illustrations = illustrate_results(figures, summaries, folder.runs)
             if PREDICTING in finished:
                 name, split = PREDICTING
                 pilot = load_pilot(name, runs=folder.runs, device=self.device)
-                flights, _ = read_flights(folder.stem(name, split).with_suffix(".safetensors"))
+                flights, _ = read_flights(folder.flights(name, split))
                 segments = read_corpus(folder.corpus, (split,))[split]
                 illustrations += illustrate_flights(figures, segments, flights, pilot, device=self.device)
         report, figure = folder.prediction_files(*PREDICTING)
@@ -379,11 +379,11 @@ class Reproduce:
             provenance,
             illustrations,
             further_seeds={
-                seed: [_read_summary(own.stem(*row)) for row in TABLE if own.has_results(*row)]
+                seed: [_read_summary(own.summary(*row)) for row in TABLE if own.has_results(*row)]
                 for seed, own in folder.further_seeds().items()
             },
             by_true_distributions={
-                name: _read_summary(folder.stem(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
+                name: _read_summary(folder.summary(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
                 for name in SYSTEMS
                 if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
             },

@@ -61,12 +61,22 @@ class ReproductionFolder:
         return (self.corpus / "corpus.json").exists()
 
     def stem(self, system: str, split: Any) -> Path:
-        """Path of a system's results, without the ending."""
+        """Path of a system's results, without the suffix."""
         from pvn.corpus.store import count_segments
         from pvn.evaluation.evaluate import result_stem
 
         num_segments = 0 if self.limit is None else min(self.limit, count_segments(self.corpus).get(split, 0))
         return result_stem(self.results, system, split, self.limit, num_segments)
+
+    def summary(self, system: str, split: Any) -> Path:
+        """The summary of a system's flights."""
+        stem = self.stem(system, split)
+        return stem.with_name(f"{stem.name}.json")  # with_suffix would take ".7_dev" for a suffix
+
+    def flights(self, system: str, split: Any) -> Path:
+        """A system's flights."""
+        stem = self.stem(system, split)
+        return stem.with_name(f"{stem.name}.safetensors")
 
     def further_seeds(self) -> dict[int, ReproductionFolder]:
         """Folders in this one with runs and results of training with other seeds than 0: seed1, seed2, and so on."""
@@ -75,7 +85,7 @@ class ReproductionFolder:
 
     def has_results(self, system: str, split: Any, suffix: str = "") -> bool:
         """Whether a system has flown everything with its current agent; suffix: of its name, for changed flights."""
-        summary = self.stem(f"{system}{suffix}", split).with_suffix(".json")
+        summary = self.summary(f"{system}{suffix}", split)
         agent = self.agent(str(SYSTEMS[system].run))
         return summary.exists() and not (agent.exists() and agent.stat().st_mtime > summary.stat().st_mtime)
 

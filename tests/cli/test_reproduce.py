@@ -53,19 +53,22 @@ def test_a_reproduction_is_resumed_and_does_nothing_twice(printed):
 
 
 @pytest.mark.long
-def test_an_agent_that_was_trained_again_flies_again(run):
-    command = "pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent pvn-ideal-act"
+@pytest.mark.parametrize("name", ["pvn-ideal-act", "pvn-height-0.7"])  # the dot does not begin a suffix
+def test_an_agent_flies_once_and_again_after_it_was_trained_again(name, printed):
+    command = f"pvn reproduce --out made --preset smoke --size 60 --limit 2 --agent {name}"
     Path("made/runs/pvn").mkdir(parents=True)
     for suffix in (".json", ".safetensors"):
         shutil.copy(shipped_weights("pvn").with_suffix(suffix), Path("made/runs/pvn") / f"agent{suffix}")
-    run(command)
-    first = Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns
+    assert f"evaluate {name} dev: starts" in printed(command)
+    assert f"| {name} | dev | 2 |" in Path("made/report.md").read_text()
+    first = Path(f"made/results/{name}_dev_2.json").stat().st_mtime_ns
+    assert f"evaluate {name} dev: already finished" in printed(command)
     description = json.loads(Path("made/runs/pvn/agent.json").read_text())
     del description["description_sha256"]
     Path("made/runs/pvn/agent.json").write_text(json.dumps(description | {"plan_every": 3}))
     os.utime("made/runs/pvn/agent.safetensors")  # as if it had been trained since
-    run(command)
-    assert Path("made/results/pvn-ideal-act_dev_2.json").stat().st_mtime_ns > first
+    assert f"evaluate {name} dev: starts" in printed(command)
+    assert Path(f"made/results/{name}_dev_2.json").stat().st_mtime_ns > first
 
 
 @pytest.mark.long
@@ -241,7 +244,7 @@ def test_a_step_is_ready_once_what_it_needs_of_others_is_there(tmp_path):
     make(reproduction.folder.agent("pvn"))
     of_pvn = {"evaluate pvn dev", "evaluate pvn test", "evaluate pvn dev by true distributions"}
     assert ready() == first | of_pvn | {"train pvn-no-goal"}
-    make(reproduction.folder.stem("pvn", "dev").with_suffix(".json"))
+    make(reproduction.folder.summary("pvn", "dev"))
     assert ready() == first | of_pvn | {"train pvn-no-goal", "evaluate predictions"}
     make(reproduction.folder.agent("pvn-no-goal"))
     assert ready() == steps.keys()
@@ -328,7 +331,7 @@ def test_flights_of_an_agent_that_is_trained_again_elsewhere_are_not_taken_for_f
     """As when an agent is deleted to be trained again, its results are still there, and two processes set to work."""
     reproduction = Reproduce(out=tmp_path, agent=("pvn",))
     folder, steps = reproduction.folder, {step.name: step for step in reproduction.steps()}
-    for path in (folder.stem("pvn", "dev").with_suffix(".json"), *folder.prediction_files("pvn", "dev")):
+    for path in (folder.summary("pvn", "dev"), *folder.prediction_files("pvn", "dev")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert [name for name, step in steps.items() if step.is_ready()] == ["train pvn"]
