@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import statistics
 import time
@@ -127,15 +128,12 @@ def _lower_bounds(module: nn.Module, *values: Tensor) -> dict[str, float]:
     and activations were free.
     """
     sizes: list[int] = []
-    hooks = [
-        layer.register_forward_hook(lambda _, put, result: sizes.append(3 * put[0].numel() + 2 * result.numel()))
-        for layer in module.modules()
-        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
-    ]
+    module = copy.deepcopy(module)  # a copy is not compiled
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
+            layer.register_forward_hook(lambda _, put, result: sizes.append(3 * put[0].numel() + 2 * result.numel()))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        module.forward(*values)  # as it is written, not compiled
-    for hook in hooks:
-        hook.remove()
+        module(*values)
     return {
         "arithmetic_ms": 1e3 * 3 * counter.get_total_flops() / H200_FLOPS,
         "memory_ms": 1e3 * 2 * sum(sizes) / H200_BYTES,

@@ -28,8 +28,9 @@ from pvn.learning.optimisation import (
     usual_sizes,
 )
 from pvn.learning.random_looks import FlightLooks, RandomLooks, draw_looks
-from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel
-from pvn.model.visitation import VisitationModel
+from pvn.model.mapping import MENTIONED_LOG_ODDS, InstructedModel, SemanticMemory
+from pvn.model.resnet import CHANNELS
+from pvn.model.visitation import CompiledPart, VisitationModel
 from pvn.rollout.oracle import OracleConfig
 from pvn.simulator.interface import SimulatorConfig
 
@@ -86,23 +87,56 @@ class Stage1Config(OptimisationConfig):
             )
 
 
-def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tuple[int, int]:
-    """Pictures and predictions in a step for which stage 1 is compiled.
+def planned_sizes(config: Stage1Config) -> tuple[int, int]:
+    """Pictures and predictions in a step for which stage 1 is compiled before there is a corpus.
 
-    The corpus does not matter unless its flights are very short or batches are counted in flights, so that code can be
-    compiled before there is one. Batches that are counted in flights have mostly far fewer pictures than the longest
-    flights would: nine in ten fit, and the others are computed in several pieces.
+    Any corpus fits, unless its flights are very short, or longer than a batch.
+    """
+    frames = config.frames_per_batch
+    in_long_flights = frames * config.frame_every / math.lcm(config.frame_every, config.predict_every)
+    return frames, min(math.ceil(SPARE_PREDICTIONS * in_long_flights), frames)
+
+
+def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tuple[int, int]:
+    """Pictures and predictions in a step for which stage 1 is compiled: as planned, if the demonstrations fit.
+
+    Batches that are counted in flights have mostly far fewer pictures than the longest flights would: nine in ten fit,
+    and the others are computed in several pieces.
     """
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
-    frames, predictions = limits.frames, limits.predictions
     if config.flights_per_batch is not None:
         frames, predictions = usual_sizes(demonstrations, limits)
     else:
-        in_long_flights = frames * config.frame_every / math.lcm(config.frame_every, config.predict_every)
-        predictions = max(predictions, min(math.ceil(SPARE_PREDICTIONS * in_long_flights), frames))
+        planned = planned_sizes(config)
+        frames, predictions = max(limits.frames, planned[0]), max(limits.predictions, planned[1])
     # A process's part of a batch varies a little in size.
     share = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
     return math.ceil(frames * share), math.ceil(predictions * share)
+
+
+def try_part(model: VisitationModel, part: CompiledPart) -> None:
+    """Run a compiled part forward and backward on values as a step of training has them, but made up.
+
+    That compiles it, and needs neither pictures nor flights.
+    """
+    device, size = model.places.device, model.config.grid.size
+    shrinking, refining = model.resnet.halves
+    with precision(device):
+        if part == "LingUNet":
+            assert model.maps_at_once is not None
+            each = torch.arange(model.maps_at_once, device=device)
+            seen = torch.zeros((len(each), size * size, CHANNELS), device=device, requires_grad=True)
+            instructions = model.encode(torch.ones((1, 1), dtype=torch.int64, device=device))[torch.zeros_like(each)]
+            memory = SemanticMemory(seen, torch.ones(seen.shape[:2], dtype=torch.bool, device=device))
+            result = model.predict(memory, instructions, torch.zeros(len(each), device=device)).log_parts
+        else:
+            assert model.frames_at_once is not None
+            image = torch.zeros((model.frames_at_once, *model.picture_size(), 3), dtype=torch.uint8, device=device)
+            with torch.set_grad_enabled(part == "shrinking"):
+                result = shrinking(image)
+            if part == "refining":
+                result = refining(result.requires_grad_())
+    torch.autograd.backward(result, torch.ones_like(result))
 
 
 def means(losses: LossSums) -> dict[str, float]:

@@ -20,7 +20,7 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import Demonstrations, demonstrate
+from pvn.learning.demonstrations import Demonstrations, demonstrate, select, take_batch
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
@@ -29,11 +29,19 @@ from pvn.learning.optimisation import (
     peak_memory,
     stage_progress,
 )
-from pvn.learning.stage1 import CHECKPOINT, Stage1Config, compiled_sizes, learn_words, measure_stage1, train_stage1
+from pvn.learning.stage1 import (
+    CHECKPOINT,
+    Stage1Config,
+    compiled_sizes,
+    learn_words,
+    measure_stage1,
+    planned_sizes,
+    train_stage1,
+    try_part,
+)
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.visitation import (
-    COMPILED_PARTS,
     CompiledPart,
     VisitationConfig,
     VisitationModel,
@@ -174,11 +182,10 @@ def _train_stage1(
     is_resumed: bool,
     watch: OnStageProgress,
     compiled: Sequence[Future[None]] = (),
-    parts: Sequence[CompiledPart] = COMPILED_PARTS,
 ) -> dict[str, Any]:
     """Train stage 1; how long each phase took, and how well it predicts on the dev split.
 
-    compiled: as in `train_pvn`. parts: which are compiled on a GPU.
+    compiled: as in `train_pvn`.
     """
     config, began = recipe.stage1, time.perf_counter()
     alignment = align(corpus["train"], vocabulary)
@@ -196,12 +203,14 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        model.compile_for(*compiled_sizes(train_set, config), parts)
+        model.compile_for(*compiled_sizes(train_set, config))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
+    if compiled:  # meanwhile, compile what draws the pictures
+        take_batch(train_set, select(train_set, torch.zeros(1, dtype=torch.int64)))
     for process in compiled:
         process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     train_stage1(
@@ -236,24 +245,12 @@ def _train_stage2(
 
 
 def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
-    """Take some steps of stage 1 with a part of it compiled, and forget what was learned.
-
-    Torch keeps the compiled code for other processes.
-    """
-    from tempfile import TemporaryDirectory
-
-    from pvn.corpus.natural.bundled import natural_corpus
-
-    segments = natural_corpus(only=("dev",))["dev"]  # quickly read; which flights they are does not matter
-    some = Corpus("some", {"train": segments[24:], "dev": segments[:24]})
-    vocabulary = Vocabulary.from_texts((segment.task.instruction for segment in segments), min_count=recipe.min_count)
-    briefly = replace(recipe, stage1=replace(recipe.stage1, num_epochs=1, word_steps=0))
-    model, _ = untrained(briefly, vocabulary)
-    with TemporaryDirectory() as folder:
-        _train_stage1(
-            model, some, vocabulary, briefly, Path(folder), torch.device(device), False, ignore_stage_progress,
-            parts=(part,),
-        )  # fmt: skip
+    """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
+    no_words = Vocabulary(terms=(), counts=(), merged={}, sound=frozenset())
+    model, _ = untrained(recipe, no_words)
+    model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model.compile_for(*planned_sizes(recipe.stage1), (part,))
+    try_part(model, part)
 
 
 @contextmanager

@@ -124,7 +124,8 @@ def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor
     count = len(values[0])
     if size is None or count == size:
         return function(*values)
-    padded = [torch.cat([value, value.new_zeros((-count % size, *value.shape[1:]))]) for value in values]
+    # Unlike zeros in rows of their own, this leaves the layout in memory as it is, on which compiled code depends.
+    padded = [functional.pad(value, (0, 0) * (value.dim() - 1) + (0, -count % size)) for value in values]
     parts = zip(*(torch.split(value, size) for value in padded), strict=True)
     return torch.cat([function(*part) for part in parts])[:count]
 
@@ -331,7 +332,8 @@ class MappingModel(InstructedModel):
     def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
         """Compile the image encoder for batches of this size; larger and smaller ones are split and padded."""
         self.frames_at_once = frames_at_once
-        self.resnet.compile(dynamic=False)
+        for half in self.resnet.halves:
+            half.compile(dynamic=False)
 
     def begin(self, num_flights: int) -> SemanticMemory:
         """Maps of flights before their first picture."""

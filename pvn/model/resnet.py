@@ -54,17 +54,49 @@ class Block(nn.Module):
         return value + change
 
 
+class Shrinking(nn.Module):
+    """The first half of the image encoder: pictures to features of a quarter of their size."""
+
+    def __init__(self, first: nn.Conv2d, blocks: nn.Module) -> None:
+        super().__init__()
+        self.first, self.blocks = first, blocks
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8."""
+        return self.blocks(self.first(in_device_layout(normalised(image))))  # type: ignore[no-any-return]
+
+
+class Refining(nn.Module):
+    """The second half of the image encoder: better features of the same size."""
+
+    def __init__(self, blocks: nn.Module) -> None:
+        super().__init__()
+        self.blocks = blocks
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Features (K, 32, H / 4, W / 4) from features of that shape."""
+        return instance_norm(self.blocks(value))
+
+
 class ResNet(nn.Module):
     """Pictures to features."""
+
+    halves: tuple[Shrinking, Refining]
+    """The same network in two halves, to be compiled by two processes at the same time: next to nothing could be fused
+    across the border, because the second half begins with a norm. In a tuple, they are no modules of their own, and
+    weights have one name each: those of `first` and `blocks`."""
 
     def __init__(self, is_quick: bool = False) -> None:
         super().__init__()
         if is_quick:
             self.first = nn.Conv2d(3, CHANNELS, 5, stride=2, padding=2)
             self.blocks = nn.Sequential(Block(None), Block(2), Block(None), Block(1), Block(None))
+            num_shrinking = 2
         else:
             self.first = nn.Conv2d(3, CHANNELS, 3, padding=1)
             self.blocks = nn.Sequential(Block(2), Block(None), Block(2), Block(None), Block(1), Block(None))
+            num_shrinking = 3
+        self.halves = Shrinking(self.first, self.blocks[:num_shrinking]), Refining(self.blocks[num_shrinking:])
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_uniform_(module.weight)
@@ -72,4 +104,5 @@ class ResNet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8; feature j is centred on pixel 4 j."""
-        return instance_norm(self.blocks(self.first(in_device_layout(normalised(image)))))
+        shrinking, refining = self.halves
+        return refining(shrinking(image))  # type: ignore[no-any-return]

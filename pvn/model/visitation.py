@@ -32,9 +32,9 @@ from pvn.model.mapping import (
 from pvn.model.resnet import CHANNELS
 from pvn.world.layout import FIELD_SIZE
 
-CompiledPart = Literal["image encoder", "LingUNet"]
-COMPILED_PARTS: tuple[CompiledPart, ...] = ("image encoder", "LingUNet")
-"""What training on a GPU compiles."""
+CompiledPart = Literal["shrinking", "refining", "LingUNet"]
+COMPILED_PARTS: tuple[CompiledPart, ...] = ("shrinking", "refining", "LingUNet")
+"""What training on a GPU compiles: the two halves of the image encoder, and LingUNet."""
 TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
@@ -184,7 +184,7 @@ def compiled_parts(grid: MapGrid) -> tuple[CompiledPart, ...]:
 
     Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
     """
-    return COMPILED_PARTS if grid.size > LARGEST_UNCOMPILED else ("image encoder",)
+    return COMPILED_PARTS if grid.size > LARGEST_UNCOMPILED else ("shrinking", "refining")
 
 
 class VisitationModel(MappingModel):
@@ -205,12 +205,13 @@ class VisitationModel(MappingModel):
     def compile_for(
         self, frames_at_once: int, maps_at_once: int, parts: Sequence[CompiledPart] = COMPILED_PARTS
     ) -> None:
-        """Compile image encoder, LingUNet or both for batches of these sizes; others are split and padded."""
-        if "image encoder" in parts:
-            super().compile_for(frames_at_once, maps_at_once)
-        if "LingUNet" in parts and "LingUNet" in compiled_parts(self.config.grid):
-            self.maps_at_once = maps_at_once
-            self.lingunet.compile(dynamic=False)
+        """Compile some parts, by default all, for batches of these sizes; others are split and padded."""
+        modules = dict(zip(COMPILED_PARTS, (*self.resnet.halves, self.lingunet), strict=True))
+        compiled = [part for part in parts if part in compiled_parts(self.config.grid)]
+        for part in compiled:
+            modules[part].compile(dynamic=False)
+        self.frames_at_once = frames_at_once if {"shrinking", "refining"}.intersection(compiled) else None
+        self.maps_at_once = maps_at_once if "LingUNet" in compiled else None
 
     def picture_size(self) -> tuple[int, int]:
         """Height and width of the pictures it takes."""

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
+from pvn.geometry import MapGrid
 from pvn.learning import optimisation
 from pvn.learning.demonstrations import demonstrate, select, take_batch
-from pvn.learning.optimisation import batch_limits
+from pvn.learning.optimisation import batch_limits, make_optimizer
+from pvn.learning.presets import recipe_for, with_changes
 from pvn.learning.stage1 import (
     Stage1Config,
     compiled_sizes,
@@ -20,7 +23,11 @@ from pvn.learning.stage1 import (
     select_stage1_batch,
     stage1_step,
     train_stage1,
+    try_part,
 )
+from pvn.learning.training import untrained
+from pvn.model.visitation import COMPILED_PARTS
+from pvn.systems import SYSTEMS
 
 QUICK = Stage1Config(num_epochs=2, frames_per_batch=20, frame_every=3, learning_rate=3e-3, save_every=2)
 
@@ -229,3 +236,29 @@ def test_code_is_compiled_for_a_recipe_and_not_for_a_corpus(segments, vocabulary
     # Every fourth picture, and a prediction every sixth step: one for every third picture. Every twelfth: one for each.
     assert compiled_sizes(demonstrations, replace(config, frame_every=4))[1] == 42
     assert compiled_sizes(demonstrations, replace(config, frame_every=12))[1] == 96
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("name", ["pvn", "pvn-plus"])
+def test_what_is_compiled_for_made_up_values_is_not_compiled_again_in_training(name, vocabulary, shown):
+    """Otherwise a process that compiles ahead would compile something else. Compiled code depends on layouts, too."""
+    changes = {"grid": MapGrid(), "camera": shown.simulator.config.camera, "stage1.frames_per_batch": 24}
+    recipe = with_changes(recipe_for(SYSTEMS[name], "smoke"), changes | {"stage1.frame_every": 3})
+    model, _ = untrained(recipe, vocabulary)
+    model.to(memory_format=torch.channels_last)
+    model.compile_for(*compiled_sizes(shown, recipe.stage1))
+    sizes = replace(batch_limits(shown, 24), frames=model.frames_at_once, predictions=model.maps_at_once)
+    optimizer = make_optimizer(model, 1e-3, 1.0, 0.0, torch.device("cpu"))
+    torch._dynamo.reset()
+    counters.clear()
+    with torch.compiler.set_stance("default", force_backend="eager"):  # traces, and leaves the C++ compiler alone
+        for part in COMPILED_PARTS:
+            try_part(model, part)
+        num_compiled = counters["frames"]["ok"]
+        assert num_compiled >= len(COMPILED_PARTS)
+        for step in range(2):
+            selection = select_stage1_batch(shown, recipe.stage1, step, torch.tensor([step, 2]), sizes)
+            stage1_step(model, optimizer, shown, recipe.stage1, selection)
+        assert counters["frames"]["ok"] == num_compiled
+        measure_stage1(model, shown, recipe.stage1)  # in batches that are not padded to these sizes
+        assert counters["frames"]["ok"] == num_compiled

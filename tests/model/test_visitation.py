@@ -1,5 +1,6 @@
 """Stage 1: what lies where on its maps, and what its predictions depend on."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from pvn.learning.losses import LossConfig, objective, stage1_losses
 from pvn.model.accumulation import NEAREST
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.mapping import Frames, ground, in_chunks, one_frame_each
-from pvn.model.resnet import CHANNELS
+from pvn.model.resnet import CHANNELS, ResNet
 from pvn.model.visitation import VisitationConfig, VisitationModel, bearings, bearings_of
 from pvn.rollout.flight import simulator_for
 
@@ -235,13 +236,33 @@ def test_each_part_can_be_compiled_alone_and_small_maps_not_at_all():
     def sizes(grid, *parts):
         model = VisitationModel(VisitationConfig(num_words=9, grid=grid))
         model.compile_for(5, 3, *parts)  # nothing is compiled before it is called
-        is_compiled = [part._compiled_call_impl is not None for part in (model.resnet, model.lingunet)]
-        return model.frames_at_once, model.maps_at_once, *is_compiled
+        modules = (*model.resnet.halves, model.lingunet)
+        return model.frames_at_once, model.maps_at_once, *(part._compiled_call_impl is not None for part in modules)
 
-    assert sizes(MapGrid()) == (5, 3, True, True)
-    assert sizes(MapGrid(), ("image encoder",)) == (5, None, True, False)
-    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3, False, True)
-    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None, True, False)
+    assert sizes(MapGrid()) == (5, 3, True, True, True)
+    assert sizes(MapGrid(), ("shrinking",)) == (5, None, True, False, False)
+    assert sizes(MapGrid(), ("refining",)) == (5, None, False, True, False)
+    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3, False, False, True)
+    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None, True, True, False)
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_a_copy_of_the_image_encoder_is_not_compiled_and_has_weights_of_its_own(is_quick):
+    network = ResNet(is_quick)
+    for half in network.halves:
+        half.compile()
+    image = torch.randint(0, 256, (2, 16, 24, 3), generator=seeded(), dtype=torch.uint8)
+    again = copy.deepcopy(network)
+    assert all(half._compiled_call_impl is None for half in again.halves)
+    assert network.state_dict().keys() == again.state_dict().keys() and "blocks.4.second.bias" in again.state_dict()
+    again.blocks[-1].second.weight.zero_()  # in the second half
+    again.first.weight.zero_()
+    plain = ResNet(is_quick)
+    plain.load_state_dict(again.state_dict())
+    assert torch.equal(again(image), plain(image))
+    assert not network.first.weight.eq(0).all() and not network.blocks[-1].second.weight.eq(0).all()
 
 
 def test_a_ground_point_is_where_it_belongs_in_a_view_from_above():
