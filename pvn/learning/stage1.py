@@ -87,12 +87,15 @@ class Stage1Config(OptimisationConfig):
             )
 
 
-def planned_sizes(config: Stage1Config) -> tuple[int, int]:
+def planned_sizes(config: Stage1Config, is_from_above: bool = False) -> tuple[int, int]:
     """Pictures and predictions in a step for which stage 1 is compiled before there is a corpus.
 
-    Any corpus fits, unless its flights are very short, or longer than a batch.
+    Any corpus fits, unless its flights are very short, or longer than a batch. is_from_above: whether pictures are
+    views from above, of which every flight has one, and a prediction follows it.
     """
     frames = config.frames_per_batch
+    if is_from_above:
+        return frames, frames
     in_long_flights = frames * config.frame_every / math.lcm(config.frame_every, config.predict_every)
     return frames, min(math.ceil(SPARE_PREDICTIONS * in_long_flights), frames)
 
@@ -107,7 +110,7 @@ def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tupl
     if config.flights_per_batch is not None:
         frames, predictions = usual_sizes(demonstrations, limits)
     else:
-        planned = planned_sizes(config)
+        planned = planned_sizes(config, demonstrations.overhead_px is not None)
         frames, predictions = max(limits.frames, planned[0]), max(limits.predictions, planned[1])
     # A process's part of a batch varies a little in size.
     share = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -249,7 +251,7 @@ def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     no_words = Vocabulary(terms=(), counts=(), merged={}, sound=frozenset())
     model, _ = untrained(recipe, no_words)
     model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model.compile_for(*planned_sizes(recipe.stage1), (part,))
+    model.compile_for(*planned_sizes(recipe.stage1, recipe.overhead_px is not None), (part,))
     try_part(model, part)
 
 
@@ -267,6 +269,8 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
+    # Importing the compiler takes eight seconds, and this process mostly waits while others make the corpus.
+    threading.Thread(target=importlib.import_module, args=("torch._inductor.compile_fx",), daemon=True).start()
     with ExitStack() as pools:
         compiled = []
         for part in compiled_parts(recipe.grid):

@@ -20,6 +20,7 @@ from pvn.learning.stage1 import (
     learn_words,
     means,
     measure_stage1,
+    planned_sizes,
     select_stage1_batch,
     stage1_step,
     train_stage1,
@@ -233,9 +234,13 @@ def test_code_is_compiled_for_a_recipe_and_not_for_a_corpus(segments, vocabulary
         sizes.add(compiled_sizes(demonstrations, config))
         limits = batch_limits(demonstrations, config.frames_per_batch)
         assert sizes == {(96, 42)} and limits.frames == 96 and 32 < limits.predictions <= 42
+        assert planned_sizes(config) == (96, 42)
     # Every fourth picture, and a prediction every sixth step: one for every third picture. Every twelfth: one for each.
     assert compiled_sizes(demonstrations, replace(config, frame_every=4))[1] == 42
     assert compiled_sizes(demonstrations, replace(config, frame_every=12))[1] == 96
+    # A view from above shows everything at once.
+    from_above = demonstrate([segment.demonstration for segment in segments], vocabulary, alignment, overhead_px=16)
+    assert compiled_sizes(from_above, config) == planned_sizes(config, is_from_above=True) == (96, 96)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
