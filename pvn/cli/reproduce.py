@@ -345,8 +345,14 @@ class Reproduce:
         from pvn.evaluation.paper import TABLE
         from pvn.evaluation.pilots import load_pilot
         from pvn.learning.checkpoint import read_json
-        from pvn.report.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
-        from pvn.report.results_page import Provenance, StepTime, write_report
+        from pvn.report.illustrations import (
+            illustrate_flights,
+            illustrate_prediction_quality,
+            illustrate_results,
+            illustrate_schedule,
+        )
+        from pvn.report.results_page import Provenance, write_report
+        from pvn.report.schedule import StepTime
 
         folder, figures = self.folder, self.out / "figures"
         finished = [row for row in TABLE if folder.has_results(*row)]
@@ -362,6 +368,8 @@ class Reproduce:
         report, figure = folder.prediction_files(*PREDICTING)
         if report.exists() and figure.exists():
             illustrations.append(illustrate_prediction_quality(figure, read_json(report)))
+        times = {name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()}
+        illustrations += illustrate_schedule(figures, times)
         provenance = Provenance(
             preset=self.preset,
             corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
@@ -371,7 +379,7 @@ class Reproduce:
                 "training": Train.seed,
                 "intervals": Bootstrap().seed,
             },
-            times={name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()},
+            times=times,
         )
         write_report(
             self.out / "report.md",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,19 +19,7 @@ from pvn.report.comparisons import ablations, orders
 from pvn.report.illustrations import Illustration
 from pvn.report.markdown import table
 from pvn.report.results_table import OTHERS, TWO_DECIMALS
-
-SHORTEST_OVERLAP_S = 0.5
-"""Seconds from which two steps count as side by side; clocks differ by less."""
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """How long a step of a reproduction took, all attempts together, and where it last ran."""
-
-    seconds: float
-    machine: str
-    spans: Sequence[Sequence[float]] = ()
-    """Beginning and end of each attempt, seconds since 1970; steps of earlier versions have none."""
+from pvn.report.schedule import StepTime, elapsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,27 +135,15 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _elapsed(times: Iterable[StepTime]) -> float | None:
-    """Seconds in which at least one step ran; None if no two ran side by side, or if some do not say when they ran."""
-    steps = list(times)
-    elapsed, latest, is_one_by_one = 0.0, 0.0, True
-    for began, ended in sorted((began, ended) for step in steps for began, ended in step.spans):
-        is_one_by_one &= began > latest - SHORTEST_OVERLAP_S
-        elapsed += max(ended - max(began, latest), 0.0)
-        latest = max(latest, ended)
-    return None if is_one_by_one or not all(step.spans for step in steps) else elapsed
-
-
 def _provenance(provenance: Provenance) -> list[str]:
     machines: dict[str, list[str]] = {}
     for name, time in provenance.times.items():
         machines.setdefault(time.machine, []).append(name)
     rows = [[name, _duration(time.seconds)] for name, time in provenance.times.items()]
     total = sum(time.seconds for time in provenance.times.values())
-    elapsed = _elapsed(provenance.times.values())
     rows.append(["total", _duration(total)])
-    if elapsed is not None:
-        rows.append(["elapsed (some steps ran side by side)", _duration(elapsed)])
+    if (seconds := elapsed(provenance.times.values())) is not None:
+        rows.append(["elapsed (some steps ran side by side)", _duration(seconds)])
     hardware = [
         f"* {machine}" + (f": {', '.join(names)}" if len(machines) > 1 else "") for machine, names in machines.items()
     ]

@@ -11,7 +11,8 @@ from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.paper import TABLE
 from pvn.evaluation.summary import Summary
 from pvn.report.illustrations import Illustration
-from pvn.report.results_page import Provenance, StepTime, describe_machine, write_report
+from pvn.report.results_page import Provenance, describe_machine, write_report
+from pvn.report.schedule import StepTime
 from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
 
 ROOT = Path(__file__).parent.parent.parent
