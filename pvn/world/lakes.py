@@ -33,11 +33,16 @@ def _smooth_columns(grid, weight):
     rows, columns = grid.shape
     reach = len(weight) // 2
     smoothed = np.zeros((rows, columns))
+    is_dry = np.ones(rows, np.bool_)  # rows that would only add zeros, which are most
+    for row in range(rows):
+        for column in range(columns):
+            is_dry[row] &= grid[row, column] == 0.0
     for row in range(rows):
         for offset in range(-reach, reach + 1):
             share, source = weight[offset + reach], min(max(row + offset, 0), rows - 1)
-            for column in range(columns):
-                smoothed[row, column] += share * grid[source, column]
+            if not is_dry[source]:
+                for column in range(columns):
+                    smoothed[row, column] += share * grid[source, column]
     return smoothed
 
 

@@ -120,9 +120,16 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
 @numba.njit(cache=True)
 def shore_distance(x, y, shore):
     """Distance from a point to the nearest of the shore's cells (K, 2), metres."""
+    square = 1e18
+    for cell in range(len(shore)):
+        off_x, off_y = x - shore[cell, 0], y - shore[cell, 1]
+        square = min(square, off_x * off_x + off_y * off_y)
     nearest = 1e9
     for cell in range(len(shore)):
-        nearest = min(nearest, math.hypot(x - shore[cell, 0], y - shore[cell, 1]))
+        off_x, off_y = x - shore[cell, 0], y - shore[cell, 1]
+        # Roots are slow. Among cells whose squares are equal but for rounding, the root decides.
+        if off_x * off_x + off_y * off_y <= square * 1.000001:
+            nearest = min(nearest, math.hypot(off_x, off_y))
     return max(nearest - 0.5 * CELL, 0.0)
 
 
