@@ -254,8 +254,8 @@ def _content(path: Path) -> bytes:
 
 def _paths(folder: Path) -> Iterator[Path]:
     """Files, but for logs, locks and how long everything took."""
-    paths = folder.rglob("*") if folder.exists() else ()
-    return (path for path in paths if path.is_file() and not {"logs", ".locks", "times.json"} & {*path.parts})
+    paths, timed = folder.rglob("*") if folder.exists() else (), {"logs", ".locks", "times.json", "schedule.png"}
+    return (path for path in paths if path.is_file() and not timed & {*path.parts})
 
 
 def _files(folder: Path) -> dict[str, str]:

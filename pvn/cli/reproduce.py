@@ -369,7 +369,6 @@ class Reproduce:
         if report.exists() and figure.exists():
             illustrations.append(illustrate_prediction_quality(figure, read_json(report)))
         times = {name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()}
-        illustrations += illustrate_schedule(figures, times)
         provenance = Provenance(
             preset=self.preset,
             corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
@@ -380,6 +379,7 @@ class Reproduce:
                 "intervals": Bootstrap().seed,
             },
             times=times,
+            schedule=illustrate_schedule(figures, times),
         )
         write_report(
             self.out / "report.md",

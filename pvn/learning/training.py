@@ -123,6 +123,8 @@ class Recipe:
         return replace(self, stage1=replace(self.stage1, seed=seed), stage2=replace(self.stage2, seed=seed))
 
 
+COMPILER = "torch._inductor.compile_fx"
+"""Torch's compiler, as a module."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
 MIRRORED_ENVIRONMENT = 10_000_000
@@ -205,6 +207,7 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        importlib.import_module(COMPILER)  # waits for the thread that imports it, if there is one
         model.compile_for(*compiled_sizes(train_set, config))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
@@ -269,8 +272,8 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
-    # Importing the compiler takes eight seconds, and this process mostly waits while others make the corpus.
-    threading.Thread(target=importlib.import_module, args=("torch._inductor.compile_fx",), daemon=True).start()
+    # This takes eight seconds, in which this process waits for others if there is a corpus to be made.
+    threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True).start()
     with ExitStack() as pools:
         compiled = []
         for part in compiled_parts(recipe.grid):

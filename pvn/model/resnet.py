@@ -83,8 +83,8 @@ class ResNet(nn.Module):
 
     halves: tuple[Shrinking, Refining]
     """The same network in two halves, to be compiled by two processes at the same time: next to nothing could be fused
-    across the border, because the second half begins with a norm. In a tuple, they are no modules of their own, and
-    weights have one name each: those of `first` and `blocks`."""
+    across the border, because the second half begins with a norm. In a tuple, they are not registered as
+    submodules, and every weight has one name: that in `first` or `blocks`."""
 
     def __init__(self, is_quick: bool = False) -> None:
         super().__init__()

@@ -51,14 +51,14 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
     return found
 
 
-def illustrate_schedule(folder: Path, times: Mapping[str, StepTime]) -> list[Illustration]:
+def illustrate_schedule(folder: Path, times: Mapping[str, StepTime]) -> Illustration | None:
     """Which steps ran side by side, if any did."""
     if elapsed(times.values()) is None:
-        return []
+        return None
     schedule = folder / "schedule.png"
     draw_schedule(schedule, times)
     caption = "When each step ran. Time in which nothing ran is left out; steps that took long have names."
-    return [Illustration("Steps side by side", schedule, caption)]
+    return Illustration("Steps side by side", schedule, caption)
 
 
 def illustrate_prediction_quality(picture: Path, report: Mapping[str, Any]) -> Illustration:

@@ -35,6 +35,8 @@ class Provenance:
     """By their purpose."""
     times: Mapping[str, StepTime]
     """By step."""
+    schedule: Illustration | None = None
+    """When each step ran; None if none ran side by side."""
 
 
 def describe_machine(device: str = "cpu") -> str:
@@ -135,7 +137,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _provenance(provenance: Provenance) -> list[str]:
+def _picture(part: Illustration, folder: Path) -> list[str]:
+    return [f"![{part.title}]({part.path.relative_to(folder)})", "", part.caption, ""]
+
+
+def _provenance(provenance: Provenance, folder: Path) -> list[str]:
     machines: dict[str, list[str]] = {}
     for name, time in provenance.times.items():
         machines.setdefault(time.machine, []).append(name)
@@ -160,6 +166,7 @@ def _provenance(provenance: Provenance) -> list[str]:
         *hardware,
         "",
         *table(("step", "wall time"), rows),
+        *(_picture(provenance.schedule, folder) if provenance.schedule else ()),
     ]
 
 
@@ -180,18 +187,7 @@ def write_report(
     summaries = in_table_order(summaries)
     by_seed = {0: summaries, **further_seeds}
     facing = [summary for summary in summaries if summary.by_bearing]
-    pictures = [
-        line
-        for part in illustrations
-        for line in (
-            f"## {part.title}",
-            "",
-            f"![{part.title}]({part.path.relative_to(path.parent)})",
-            "",
-            part.caption,
-            "",
-        )
-    ]
+    pictures = [line for part in illustrations for line in (f"## {part.title}", "", *_picture(part, path.parent))]
     lines = [
         "# Results beside the paper's",
         "",
@@ -221,7 +217,7 @@ def write_report(
         *pictures,
         "## How these results were obtained",
         "",
-        *_provenance(provenance),
+        *_provenance(provenance, path.parent),
     ]  # fmt: skip
     with replacing(path) as partial:
         partial.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")

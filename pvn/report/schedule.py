@@ -71,8 +71,8 @@ def draw_schedule(path: Path, times: Mapping[str, StepTime]) -> None:
         for name, began, ended in lane:
             kind, _, what = name.partition(" ")
             axis.barh(
-                height, (ended - began) / 60, left=began / 60, height=0.8, color=colours[kind], edgecolor="white",
-                linewidth=0.5,
+                height, (ended - began) / 60, left=began / 60, height=0.8, color=colours.get(kind, palette.NOTE),
+                edgecolor="white", linewidth=0.5,
             )  # fmt: skip
             label = what or name
             if ended - began >= NARROWEST_LABEL * len(label) * end:

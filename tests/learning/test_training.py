@@ -15,9 +15,11 @@ import pytest
 import torch
 
 import pvn
+from pvn.geometry import MapGrid
 from pvn.learning.agent import load_agent
 from pvn.learning.checkpoint import read_tensors
 from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.learning.training import _compile_stage1
 from pvn.model.visitation import VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.trivial_pilots import Average
@@ -252,6 +254,22 @@ def test_the_pictures_of_stage_1_are_from_the_flights_of_its_own_oracle(meadow, 
         assert seen.value.args == (max_left,)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("name", "predictions"), [("pvn", 14), ("pvn-full-observation", 32)])
+def test_parts_are_compiled_ahead_for_as_many_predictions_as_training_makes(name, predictions, monkeypatch):
+    """A prediction for every third of 32 pictures, and some to spare; with views from above, one for each."""
+    sizes = []
+    monkeypatch.setattr(
+        "pvn.learning.training.try_part",
+        lambda model, part: sizes.append((part, model.frames_at_once, model.maps_at_once)),
+    )
+    changes = {"grid": MapGrid(), "stage1.frames_per_batch": 32, "stage1.frame_every": 2}
+    recipe = with_changes(recipe_for(SYSTEMS[name], "smoke"), changes)
+    for part in ("shrinking", "LingUNet"):
+        _compile_stage1(recipe, "cpu", part)
+    assert sizes == [("shrinking", 32, None), ("LingUNet", None, predictions)]
+
+
 COMPILE = """
 import sys
 from pathlib import Path
@@ -266,20 +284,21 @@ from torch._dynamo.utils import counters
 if __name__ == "__main__":
     changes = {"stage1.num_epochs": 1, "stage1.word_steps": 0, "stage1.frames_per_batch": 128, "stage1.frame_every": 2}
     changes |= {"grid": MapGrid(), "camera": Camera()}
-    recipe = with_changes(recipe_for(SYSTEMS["pvn-plus"], "smoke"), changes)
+    recipe = with_changes(recipe_for(SYSTEMS[sys.argv[2]], "smoke"), changes)
     corpus = make_meadow(bundled_banks(), size=80, seed=0)
-    train_system(corpus, SYSTEMS["pvn-plus"], recipe, Path(sys.argv[1]), stage="1", device="cuda")
+    train_system(corpus, SYSTEMS[sys.argv[2]], recipe, Path(sys.argv[1]), stage="1", device="cuda")
     found = counters["inductor"]
     print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"])
 """
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_what_was_compiled_beside_is_not_compiled_again(tmp_path):
+@pytest.mark.parametrize("name", ["pvn-plus", "pvn-full-observation"])
+def test_what_was_compiled_beside_is_not_compiled_again(name, tmp_path):
     """The halves of the image encoder, and LingUNet, each forward and backward, from processes without a corpus."""
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
     (tmp_path / "compile.py").write_text(COMPILE, encoding="utf-8")
-    command = [sys.executable, str(tmp_path / "compile.py"), str(tmp_path / "run")]
+    command = [sys.executable, str(tmp_path / "compile.py"), str(tmp_path / "run"), name]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert ended.returncode == 0, ended.stderr
     hits, misses = map(int, ended.stdout.split()[-2:])

@@ -257,12 +257,14 @@ def test_a_copy_of_the_image_encoder_is_not_compiled_and_has_weights_of_its_own(
     again = copy.deepcopy(network)
     assert all(half._compiled_call_impl is None for half in again.halves)
     assert network.state_dict().keys() == again.state_dict().keys() and "blocks.4.second.bias" in again.state_dict()
-    again.blocks[-1].second.weight.zero_()  # in the second half
-    again.first.weight.zero_()
-    plain = ResNet(is_quick)
-    plain.load_state_dict(again.state_dict())
-    assert torch.equal(again(image), plain(image))
-    assert not network.first.weight.eq(0).all() and not network.blocks[-1].second.weight.eq(0).all()
+    before = again(image)
+    for layer in (again.first, again.blocks[-1].second):  # in either half
+        kept, unchanged = layer.weight.clone(), [weight.clone() for weight in network.parameters()]
+        layer.weight.normal_(generator=seeded())
+        assert not torch.allclose(again(image), before), "its halves have its own weights"
+        assert all(map(torch.equal, network.parameters(), unchanged)), "and the other network's stay"
+        layer.weight.copy_(kept)
+    assert torch.equal(again(image), before)
 
 
 def test_a_ground_point_is_where_it_belongs_in_a_view_from_above():

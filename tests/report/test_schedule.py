@@ -34,9 +34,9 @@ def test_every_step_of_a_reproduction_is_of_a_kind_that_has_a_colour(tmp_path):
 
 def test_steps_are_drawn_if_some_ran_side_by_side(tmp_path):
     one_by_one = {"train pvn": StepTime(9, "box", [[0, 9]]), "evaluate pvn dev": StepTime(3, "box", [[9, 12]])}
-    assert illustrate_schedule(tmp_path, one_by_one) == []
-    beside = one_by_one | {"train gsmn": StepTime(20, "box", [[1, 21]])}
-    (found,) = illustrate_schedule(tmp_path, beside)
+    assert illustrate_schedule(tmp_path, one_by_one) is None
+    beside = one_by_one | {"train gsmn": StepTime(20, "box", [[1, 21]]), "rest": StepTime(1, "box", [[21, 22]])}
+    found = illustrate_schedule(tmp_path, beside)
     assert found.path.exists() and imread(found.path).std() > 0.1
 
 
