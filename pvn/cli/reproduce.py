@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -10,17 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
 from pvn.cli.options import Device, PaperSystemNames
-from pvn.cli.reproduction_folder import ReproductionFolder
+from pvn.cli.reproduction_folder import PREDICTING, ReproductionFolder
 from pvn.cli.train import Train
 from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS, PaperPreset
 
 if TYPE_CHECKING:
-    from pvn.evaluation.summary import Summary
+    pass
 
 SIZES = {"paper": 27_965, "quick": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
@@ -28,8 +27,6 @@ LIMITS = {"paper": None, "quick": None, "literal": None, "smoke": 60}
 """Flights over each split, by preset."""
 WAITING_S = 1.0
 """Seconds between two looks for a step that can be taken."""
-PREDICTING: tuple[str, Literal["dev"]] = ("pvn", "dev")
-"""The system whose predictions are evaluated (the paper's bound, and calibration), and the split."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +60,6 @@ def _evaluate_afresh(verb: Evaluate, folder: ReproductionFolder, system: str, sp
         folder.flights(system, split).unlink(missing_ok=True)
         folder.summary(system, split).unlink()
     _evaluate(verb)
-
-
-def _read_summary(path: Path) -> Summary:
-    from pvn.evaluation.summary import Summary
-
-    return Summary.from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _help(reproduction: Reproduce, log: Path) -> None:
@@ -125,8 +116,16 @@ class Reproduce:
             if helper.exitcode:
                 print(f"{log}: the process that writes here failed; its steps were taken over")
         with self.folder.locked("report"), working("flying and drawing for the report"):
-            self._report()
-        print(f"report: {self.out / 'report.md'}")
+            from pvn.cli.reproduction_report import report_reproduction
+
+            report = report_reproduction(
+                self.folder,
+                corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
+                commands=self.commands(),
+                seed=Train.seed,
+                device=self.device,
+            )
+        print(f"report: {report}")
 
     def take_steps(self) -> None:
         """Run every step that is not finished; those that other processes are working on are left to them.
@@ -336,63 +335,3 @@ class Reproduce:
         missing = [split for split in SPLITS if split in needed and not counts.get(split)]
         if missing:
             raise ValueError(f"{corpus}: has no segments in split {missing[0]}, expected some to train on and fly")
-
-    def _report(self) -> None:
-        """Draw the figures and write the report, of all systems that are finished."""
-        from pvn.corpus.store import origin, read_corpus
-        from pvn.evaluation.flights import read_flights
-        from pvn.evaluation.intervals import Bootstrap
-        from pvn.evaluation.paper import TABLE
-        from pvn.evaluation.pilots import load_pilot
-        from pvn.learning.checkpoint import read_json
-        from pvn.report.illustrations import (
-            illustrate_flights,
-            illustrate_prediction_quality,
-            illustrate_results,
-            illustrate_schedule,
-        )
-        from pvn.report.results_page import Provenance, write_report
-        from pvn.report.schedule import StepTime
-
-        folder, figures = self.folder, self.out / "figures"
-        finished = [row for row in TABLE if folder.has_results(*row)]
-        summaries = [_read_summary(folder.summary(*row)) for row in finished]
-        with folder.timed("figures", self.device, is_replaced=True):
-            illustrations = illustrate_results(figures, summaries, folder.runs)
-            if PREDICTING in finished:
-                name, split = PREDICTING
-                pilot = load_pilot(name, runs=folder.runs, device=self.device)
-                flights, _ = read_flights(folder.flights(name, split))
-                segments = read_corpus(folder.corpus, (split,))[split]
-                illustrations += illustrate_flights(figures, segments, flights, pilot, device=self.device)
-        report, figure = folder.prediction_files(*PREDICTING)
-        if report.exists() and figure.exists():
-            illustrations.append(illustrate_prediction_quality(figure, read_json(report)))
-        times = {name: StepTime(**spent) for name, spent in read_json(folder.times)["steps"].items()}
-        provenance = Provenance(
-            preset=self.preset,
-            corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
-            commands=self.commands(),
-            seeds={
-                "corpus": int(origin(folder.corpus).get("seed", 0)),
-                "training": Train.seed,
-                "intervals": Bootstrap().seed,
-            },
-            times=times,
-            schedule=illustrate_schedule(figures, times),
-        )
-        write_report(
-            self.out / "report.md",
-            summaries,
-            provenance,
-            illustrations,
-            further_seeds={
-                seed: [_read_summary(own.summary(*row)) for row in TABLE if own.has_results(*row)]
-                for seed, own in folder.further_seeds().items()
-            },
-            by_true_distributions={
-                name: _read_summary(folder.summary(f"{name}{TRUE_DISTRIBUTIONS}", "dev"))
-                for name in SYSTEMS
-                if folder.has_results(name, "dev", TRUE_DISTRIBUTIONS)
-            },
-        )

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pvn.systems import AGENT_FILE, SYSTEMS, PaperPreset
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+
+PREDICTING: tuple[str, Literal["dev"]] = ("pvn", "dev")
+"""The system whose predictions are evaluated (the paper's bound, and calibration), and the split."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,11 @@ class ReproductionFolder:
     def results(self) -> Path:
         """Flights and summaries of all systems."""
         return self._of_seed / "results"
+
+    @property
+    def figures(self) -> Path:
+        """The report's figures."""
+        return self.out / "figures"
 
     @property
     def times(self) -> Path:
