@@ -12,9 +12,11 @@ import pytest
 import torch
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def interrupts():
-    """Programs that are started here can be interrupted, even if the suite runs in a background that ignores Ctrl-C."""
+    """Programs that are started here can be interrupted, even if the suite runs in a background that ignores Ctrl-C, or
+    a library that an earlier test used has set a handler of its own.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -37,23 +37,27 @@ def test_the_demo_shows_a_page_and_ends_with_ctrl_c(corpus, run, monkeypatch):
     """Here, where torch is imported already; documented commands are tested as a process of its own."""
     pytest.importorskip("viser")
     reading, writing = os.pipe()
-    pages = []
+    pages, has_ended = [], threading.Event()
 
     def visit_and_interrupt():
         with open(reading) as printed:
-            for line in printed:
-                if "http://" in line:
-                    try:
-                        with urllib.request.urlopen(re.search(r"http://\S+", line)[0]) as page:
-                            pages.append(page.read())
-                    finally:
-                        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            address = next(found[0] for line in printed if (found := re.search(r"http://\S+", line)))
+            try:
+                with urllib.request.urlopen(address) as page:
+                    pages.append(page.read())
+            finally:  # Python drops a KeyboardInterrupt that falls into a destructor; a person would press again
+                while not has_ended.is_set():
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                    has_ended.wait(30)
 
     visitor = threading.Thread(target=visit_and_interrupt)
     with open(writing, "w") as screen, pytest.raises(SystemExit) as ended:
         monkeypatch.setattr(sys, "stdout", screen)
         visitor.start()
-        run("pvn demo --port 0 --host 127.0.0.1 --visitors 2 --field 3 --corpus corpus --device cpu")
+        try:
+            run("pvn demo --port 0 --host 127.0.0.1 --visitors 2 --field 3 --corpus corpus --device cpu")
+        finally:
+            has_ended.set()
     visitor.join()
     assert ended.value.code == 130 and b"<html" in pages[0]
 
