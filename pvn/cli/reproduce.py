@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
@@ -17,9 +17,6 @@ from pvn.cli.options import Device, PaperSystemNames
 from pvn.cli.reproduction_folder import PREDICTING, ReproductionFolder
 from pvn.cli.train import Train
 from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS, PaperPreset
-
-if TYPE_CHECKING:
-    pass
 
 SIZES = {"paper": 27_965, "quick": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""

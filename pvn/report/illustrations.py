@@ -57,7 +57,7 @@ def illustrate_schedule(folder: Path, times: Mapping[str, StepTime]) -> Illustra
         return None
     schedule = folder / "schedule.png"
     draw_schedule(schedule, times)
-    caption = "When each step ran. Time in which nothing ran is left out; steps that took long have names."
+    caption = "When each step ran. Time in which nothing ran is left out, and only long steps are labelled."
     return Illustration("Steps side by side", schedule, caption)
 
 
