@@ -21,7 +21,7 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import ground_homography, pose_in_map
 from pvn.learning.agent import load_agent
 from pvn.learning.demonstrations import Demonstrations, demonstrate, select, take_batch
-from pvn.learning.optimisation import batch_limits, draw_batches, make_optimizer, own_stream, precision, record
+from pvn.learning.optimisation import batch_limits, draw_batches, make_optimizer, own_stream, precision, record_selected
 from pvn.learning.stage1 import Stage1Config, stage1_step
 from pvn.model.accumulation import accumulate
 from pvn.model.execution import look_around
@@ -196,7 +196,7 @@ def measure_learning(
             watch(f"learning, {part}")
             report["parts_ms"][part] = _median_ms(_recorded(work, to), to, repeats)
         if device == "cuda":
-            recorded = record(step, selection)
+            recorded = record_selected(step, selection)
             report["step_ms"] = _median_ms(lambda: recorded(selection), to, repeats)
     if device == "cuda":
         report["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30

@@ -6,7 +6,7 @@ import functools
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -176,24 +176,36 @@ def own_stream() -> Iterator[None]:
     torch.cuda.current_stream().wait_stream(stream)
 
 
-def record(step: Callable[[Selection], Result], selection: Selection) -> Callable[[Selection], Result]:
-    """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host."""
-    graph = torch.cuda.CUDAGraph()
-    looks = None if selection.looks is None else replace(selection.looks, draws=selection.looks.draws.clone())
-    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.rise.clone(), selection.sizes, looks)
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-        result = step(fixed)
+def record(step: Callable[[], Result], values: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], Result]:
+    """The step as one CUDA graph: a thousand launches become one, and the GPU no longer waits for the host.
 
-    def replay(selection: Selection) -> Result:
-        fixed.numbers.copy_(selection.numbers, non_blocking=True)
-        fixed.turn.copy_(selection.turn, non_blocking=True)
-        fixed.rise.copy_(selection.rise, non_blocking=True)
-        if looks is not None and selection.looks is not None:
-            looks.draws.copy_(selection.looks.draws, non_blocking=True)
+    It reads `values`, into which other values are copied before it is replayed.
+    """
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+        result = step()
+
+    def replay(others: Sequence[Tensor]) -> Result:
+        for value, other in zip(values, others, strict=True):
+            value.copy_(other, non_blocking=True)
         graph.replay()
         return result
 
     return replay
+
+
+def _values(selection: Selection) -> list[Tensor]:
+    """What differs between two selections of the same sizes."""
+    draws = [] if selection.looks is None else [selection.looks.draws]
+    return [selection.numbers, selection.turn, selection.rise, *draws]
+
+
+def record_selected(step: Callable[[Selection], Result], selection: Selection) -> Callable[[Selection], Result]:
+    """A step on selections of one size as one CUDA graph."""
+    looks = None if selection.looks is None else replace(selection.looks, draws=selection.looks.draws.clone())
+    fixed = Selection(selection.numbers.clone(), selection.turn.clone(), selection.rise.clone(), selection.sizes, looks)
+    replay = record(lambda: step(fixed), _values(fixed))
+    return lambda selection: replay(_values(selection))
 
 
 def peak_memory(device: torch.device) -> dict[str, float]:
@@ -341,7 +353,7 @@ def optimise(
             if sizes is not None:
                 launched[sizes] += 1
                 if launched[sizes] == STEPS_BEFORE_RECORDING + 1:
-                    recorded[sizes] = record(take, selection)
+                    recorded[sizes] = record_selected(take, selection)
             result = take(selection) if sizes not in recorded else recorded[sizes](selection)
             if measure is not None and (step + 1) % config.measure_every == 0:
                 measured = {f"dev_{what}": value for what, value in measure().items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pvn.learning import parallel
 from pvn.learning.demonstrations import NO_FLIGHTS, Demonstrations, Selection, Sizes, select, take_batch
 from pvn.learning.losses import LossConfig, LossSums, objective, stage1_losses
 from pvn.learning.optimisation import (
+    STEPS_BEFORE_RECORDING,
     OnProgress,
     OptimisationConfig,
     batch_limits,
@@ -24,7 +26,10 @@ from pvn.learning.optimisation import (
     ignore_progress,
     optimise,
     optimizer_class,
+    own_stream,
     precision,
+    record,
+    set_rate,
     usual_sizes,
 )
 from pvn.learning.random_looks import FlightLooks, RandomLooks, draw_looks
@@ -193,21 +198,40 @@ def learn_words(
     This is quick, because it needs no pictures. Without it, the model first learns to guess goals from the map alone.
     """
     assert model.heads is not None
-    learners = [*model.instruction.parameters(), *model.heads.mentioned.parameters()]
-    is_cuda = demonstrations.device.type == "cuda"
-    optimizer = optimizer_class(config.optimizer)(learners, weight_decay=config.weight_decay, fused=is_cuda)
-    generator = torch.Generator().manual_seed(config.seed)
-    for step in range(config.word_steps):
-        flights = torch.randint(len(demonstrations), (64,), generator=generator).to(demonstrations.device)
-        optimizer.param_groups[0]["lr"] = config.word_learning_rate * config.rate_share(step, config.word_steps)
-        mentioned = model.heads.mentioned(model.instruction(demonstrations.tokens[flights]).embedding)
+    heads, device = model.heads, demonstrations.device
+    is_cuda = device.type == "cuda"
+    learners = [*model.instruction.parameters(), *heads.mentioned.parameters()]
+    group = {"params": learners, "lr": torch.zeros((), device=device) if is_cuda else 0.0}
+    group["highest"] = config.word_learning_rate
+    optimizer = optimizer_class(config.optimizer)(
+        [group], weight_decay=config.weight_decay, fused=is_cuda, capturable=is_cuda
+    )
+    flights = torch.zeros(64, dtype=torch.int64, device=device)
+
+    def take_step() -> Tensor:
+        mentioned = heads.mentioned(model.instruction(demonstrations.tokens[flights]).embedding)
         loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         clip_gradients(learners, config.max_gradient_norm)
         optimizer.step()
-        if step % 100 == 0 or step == config.word_steps - 1:
-            watch(step, config.word_steps, {"loss": float(loss.detach()) * mentioned.shape[1]})
+        return loss.detach() * mentioned.shape[1]
+
+    generator, replay = torch.Generator().manual_seed(config.seed), None
+    with own_stream() if is_cuda else nullcontext():
+        for step in range(config.word_steps):
+            drawn = torch.randint(len(demonstrations), (64,), generator=generator)
+            set_rate(optimizer, config.rate_share(step, config.word_steps))
+            if is_cuda and step == STEPS_BEFORE_RECORDING:
+                replay = record(take_step, [flights])
+            if replay is None:
+                flights.copy_(drawn)
+                loss = take_step()
+            else:
+                loss = replay([drawn])
+            if step % 100 == 0 or step == config.word_steps - 1:
+                watch(step, config.word_steps, {"loss": float(loss)})
+    optimizer.zero_grad(set_to_none=True)  # a recorded step keeps gradients in memory of its own
     parallel.broadcast_parameters(learners)
 
 
