@@ -220,7 +220,9 @@ class Vocabulary:
 
         All texts of a batch are padded to the longest, so one of 1,200 words would slow down all the others.
         """
-        return [self._id(word) for word in tokenise(text)[:MAX_WORDS]] or [UNKNOWN]
+        known = self._ids  # nearly all words are
+        words = tokenise(text)[:MAX_WORDS]
+        return [known[word] if word in known else self._id(word) for word in words] or [UNKNOWN]
 
     def unknown_words(self, text: str) -> list[str]:
         """The unknown words of a text, each once, in order."""

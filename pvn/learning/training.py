@@ -125,6 +125,8 @@ class Recipe:
 
 COMPILER = "torch._inductor.compile_fx"
 """Torch's compiler, as a module."""
+COMPILER_PROCESSES = "torch._inductor.async_compile"
+"""The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
 MIRRORED_ENVIRONMENT = 10_000_000
@@ -251,6 +253,9 @@ def _train_stage2(
 
 def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
+    # The processes that make machine code; torch itself starts them with the first graph, and until they are there it
+    # makes that code one kernel after the other. Without this function, as in other releases of torch, that is all.
+    getattr(importlib.import_module(COMPILER_PROCESSES), "maybe_warm_pool", lambda: None)()
     no_words = Vocabulary(terms=(), counts=(), merged={}, sound=frozenset())
     model, _ = untrained(recipe, no_words)
     model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -11,7 +11,7 @@ from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
 from pvn.simulator.compiling import kernel
-from pvn.simulator.fields import num_solids, pack
+from pvn.simulator.fields import num_solids, pack, wetness_of
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import (
     CLASS,
@@ -289,6 +289,16 @@ def test_a_lake_is_blue_and_lies_where_the_layout_says():
     picture = take_pictures([Layout((), lake)], [from_above(-1, -1, 52, 300)], 300, 300)[0]
     assert mean_colour(picture, 15, 35).argmax() == 2
     assert mean_colour(picture, 35, 15).argmax() == 1
+
+
+def test_the_shore_of_a_lake_is_smoothed_over_two_cells():
+    lakes = np.zeros((2, 9, 9), bool)
+    lakes[0, 4, 3], lakes[1] = True, True
+    share = np.array([1, 2, 3, 2, 1]) / 9
+    alone, everywhere = wetness_of(lakes)
+    assert np.array_equal(alone[2:7, 1:6], np.round(255 * np.outer(share, share)))
+    assert alone.sum() == alone[2:7, 1:6].sum()
+    assert everywhere[4, 4] == 255 and everywhere[0, 4] == round(255 * 6 / 9)  # beyond the field it is dry
 
 
 def test_landmarks_cast_shadows_away_from_the_sun_at_full_quality_only():
