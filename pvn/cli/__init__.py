@@ -5,6 +5,8 @@ Nothing heavy is imported before a verb runs, so help appears at once.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -70,6 +72,8 @@ def _run(arguments: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb; an error that the user can fix is one line, without a traceback."""
+    # Otherwise Python looks through all objects several times on its way out: half a second, once torch is imported.
+    atexit.register(gc.freeze)
     try:
         _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -35,10 +34,18 @@ from pvn.systems import DEFAULT_AGENT
 if TYPE_CHECKING:
     from pvn.evaluation.pilots import Pilot
     from pvn.rollout.flight import FlightLog
+    from pvn.world.layout import Layout
 
 _OWN_WORLD = ("field", "seed", "segment", "corpus", "start", "device", "quality", "record", "json")
 """Options that mean something only in our own simulator."""
 _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
+
+
+def _prepare_drawing(layout: Layout) -> None:
+    """Import what draws flights, and with it Matplotlib, and draw the field from above."""
+    from pvn.viz.flight_picture import prepare
+
+    prepare(layout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,24 +227,24 @@ class Fly:
     def _draw(self, pilot: Pilot, chosen: Sequence[ChosenTask]) -> tuple[FlightLog, list[Path]]:
         """Fly everything in one batch, and draw a picture of each flight."""
         from pvn.cli.progress import progress_over, working
-        from pvn.viz.flight_record import fly_with_frames
+        from pvn.viz.flight_record import fly_with_first_pictures
 
         paths = self._pictures([self._stem(one.label) for one in chosen])
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         # Compiled code does most of flying and of rendering; Python can do something else meanwhile.
         with ThreadPoolExecutor(1) as beside:
-            beside.submit(import_module, "pvn.viz.flight_picture")  # and with it Matplotlib
+            tasks = [one.task for one in chosen]
+            beside.submit(_prepare_drawing, tasks[0].layout)
             with working("flying (and compiling, the first time only)"):
-                tasks = [one.task for one in chosen]
-                log, frames = fly_with_frames(tasks, policy, device=self.device, config=pilot.config)
+                log, own = fly_with_first_pictures(tasks, policy, device=self.device, config=pilot.config)
             from pvn.viz.flight_picture import draw_flight, views_to_show
 
-            following = beside.submit(views_to_show, tasks[0], log, frames, 0)
+            following = beside.submit(views_to_show, tasks[0], log, own.camera, 0)
             for flight, one in enumerate(progress_over("drawing", chosen)):
                 views = following.result()
                 if flight + 1 < len(chosen):  # one flight ahead: the views of all would fill memory
-                    following = beside.submit(views_to_show, tasks[flight + 1], log, frames, flight + 1)
-                draw_flight(paths[flight], one.task, log, frames, flight, one.demonstrated, views=views)
+                    following = beside.submit(views_to_show, tasks[flight + 1], log, own.camera, flight + 1)
+                draw_flight(paths[flight], one.task, log, own, flight, one.demonstrated, views=views)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

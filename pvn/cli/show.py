@@ -58,7 +58,7 @@ class ShowField:
         with working("loading"):
             from pvn.rollout.oracle import Oracle
             from pvn.viz.flight_picture import draw_flight
-            from pvn.viz.flight_record import fly_with_frames
+            from pvn.viz.flight_record import fly_with_first_pictures
             from pvn.viz.saving import picture_path
             from pvn.world.lani import write_layout
 
@@ -69,9 +69,9 @@ class ShowField:
         task = chosen.task
         assert chosen.demonstration is not None
         with working("flying (and compiling, the first time only)") as say:
-            log, frames = fly_with_frames([task], Oracle([chosen.demonstration]))
+            log, own = fly_with_first_pictures([task], Oracle([chosen.demonstration]))
             say("drawing")
-            draw_flight(out, task, log, frames, 0, demonstrated=chosen.demonstrated)
+            draw_flight(out, task, log, own, 0, demonstrated=chosen.demonstrated)
         print(f"{stem}, {len(task.layout.landmarks)} landmarks, {describe_start(task.start)}\npicture: {out}")
         if self.export is not None:
             write_layout(task.layout, self.export)

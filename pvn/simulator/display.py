@@ -79,7 +79,9 @@ from pvn.simulator.shading import (
 from pvn.world.layout import Layout
 
 RAYS_ACROSS = 2
-"""Rays per pixel along each axis."""
+"""Rays per pixel along each axis, where there is an edge; elsewhere only those on one diagonal."""
+EDGE = F(0.06)
+"""There is an edge in a pixel if its rays, or it and its neighbours, differ by more than this in a colour."""
 
 Pictures = npt.NDArray[np.uint8]
 
@@ -220,12 +222,29 @@ def _shown_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, spread, p
     )
 
 
+@scalar
+def _has_edge(colours, flight, row, column):
+    """Whether a pixel's two rays, or their mean and that of a neighbour, differ."""
+    if colours[flight, row, column, 3] > EDGE:
+        return True
+    for side in range(4):
+        i = row + (side == 0) - (side == 1)
+        j = column + (side == 2) - (side == 3)
+        if 0 <= i < colours.shape[1] and 0 <= j < colours.shape[2]:
+            for colour in range(3):
+                if abs(colours[flight, row, column, colour] - colours[flight, i, j, colour]) > EDGE:
+                    return True
+    return False
+
+
 @kernel
-def _show_tiles(first, last, cameras, fields, field_index, aimed, image):
+def _show_tiles(first, last, cameras, fields, field_index, aimed, is_refining, colours, image):
+    """Two rays for each pixel, whose mean colour and largest difference go to `colours`; or, where these show an edge,
+    two more, and all pixels to `image`. One loop for both, since compiling it takes seconds.
+    """
     height, width = image.shape[1], image.shape[2]
     tiles = num_tiles(width, height)
     candidates = np.empty((1, MAX_CANDIDATES), np.uint16)
-    share = ONE / F(RAYS_ACROSS * RAYS_ACROSS)
     for item in range(first, last):
         flight, tile = item // tiles, item % tiles
         field = field_index[flight]
@@ -241,10 +260,11 @@ def _show_tiles(first, last, cameras, fields, field_index, aimed, image):
         )
         for row in range(top, bottom):
             for column in range(left, right):
-                red, green, blue = ZERO, ZERO, ZERO
-                for sample in range(RAYS_ACROSS * RAYS_ACROSS):
-                    u = F(column) + (F(sample % RAYS_ACROSS) + HALF) / F(RAYS_ACROSS)
-                    v = F(row) + (F(sample // RAYS_ACROSS) + HALF) / F(RAYS_ACROSS)
+                red, green, blue, difference = ZERO, ZERO, ZERO, ZERO
+                is_traced = not is_refining or _has_edge(colours, flight, row, column)
+                for ray in range(2 if is_traced else 0):
+                    u = F(column) + F(0.25) + HALF * F(ray)
+                    v = F(row) + F(0.25) + HALF * F(1 - ray if is_refining else ray)
                     ox, oy, oz, dx, dy, dz, stretch = pixel_ray(cameras, flight, u, v)
                     distance, surface, landmark = nearest_hit(
                         ox, oy, oz, dx, dy, dz, stretch, u, v, aimed, flight, candidates, 0, count
@@ -252,10 +272,18 @@ def _show_tiles(first, last, cameras, fields, field_index, aimed, image):
                     r, g, b = _shown_colour(
                         ox, oy, oz, dx, dy, dz, distance, surface, landmark, spread, pixel, fields, field
                     )
-                    red, green, blue = red + share * r, green + share * g, blue + share * b
-                image[flight, row, column, 0] = to_byte(red)
-                image[flight, row, column, 1] = to_byte(green)
-                image[flight, row, column, 2] = to_byte(blue)
+                    difference = max(abs(r - TWO * red), abs(g - TWO * green), abs(b - TWO * blue))
+                    red, green, blue = red + HALF * r, green + HALF * g, blue + HALF * b
+                if is_refining:
+                    share = HALF if is_traced else ONE
+                    image[flight, row, column, 0] = to_byte(share * (red + colours[flight, row, column, 0]))
+                    image[flight, row, column, 1] = to_byte(share * (green + colours[flight, row, column, 1]))
+                    image[flight, row, column, 2] = to_byte(share * (blue + colours[flight, row, column, 2]))
+                else:
+                    colours[flight, row, column, 0] = red
+                    colours[flight, row, column, 1] = green
+                    colours[flight, row, column, 2] = blue
+                    colours[flight, row, column, 3] = difference
 
 
 def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], width: int, height: int) -> Pictures:
@@ -266,7 +294,11 @@ def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], wi
     rows, fields = torch.from_numpy(np.stack(cameras)), pack(layouts, is_display=True)
     aimed = cpu._aim(rows, fields, index, num_solids(layouts, is_display=True))
     tiles = len(index) * num_tiles(width, height)
-    run_in_parallel(_show_tiles, tiles, cpu.GRAIN, rows.numpy(), fields, index.numpy(), aimed, image)
+    colours = np.empty((*image.shape[:3], 4), np.float32)
+    for is_refining in (False, True):
+        run_in_parallel(
+            _show_tiles, tiles, cpu.GRAIN, rows.numpy(), fields, index.numpy(), aimed, is_refining, colours, image
+        )
     return image
 
 

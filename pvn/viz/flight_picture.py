@@ -15,16 +15,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pvn.evaluation.outcome import end_place, outcome
+from pvn.geometry import Camera
 from pvn.paths import Points
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
-from pvn.viz.axes import draw_goal, draw_nose, draw_numbers, draw_path, draw_start, draw_top_down, start_arrow
+from pvn.viz.axes import (
+    FIELD_PX,
+    draw_goal,
+    draw_nose,
+    draw_numbers,
+    draw_path,
+    draw_start,
+    draw_top_down,
+    start_arrow,
+)
 from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_from
-from pvn.viz.flight_record import Floats, Frames, path_end
+from pvn.viz.field_views import field_from_above
+from pvn.viz.flight_record import FirstPictures, Floats, path_end
 from pvn.viz.labels import Rectangle
 from pvn.viz.saving import save_figure
+from pvn.world.layout import Layout
 from pvn.world.task import Task
 
 STEP_SECONDS = SimulatorConfig().step_seconds
@@ -117,31 +129,36 @@ def _empty_figure(num_lines: int) -> tuple[Figure, Axes, Axes]:
     return figure, above, strip
 
 
+def prepare(layout: Layout) -> None:
+    """Draw ahead what every picture of flights in this field shows; it is remembered."""
+    field_from_above(layout, FIELD_PX)
+
+
 def steps_shown(num_steps: int) -> list[int]:
     """The steps of a flight whose views are shown: the start, the end, and as many between as fill the rows."""
     count = next(count for count in SMALL_VIEWS if count <= num_steps)
     return np.linspace(0, num_steps, count + 1).round().astype(int).tolist()
 
 
-def views_to_show(task: Task, log: FlightLog, frames: Frames, flight: int) -> list[View]:
+def views_to_show(task: Task, log: FlightLog, camera: Camera, flight: int) -> list[View]:
     """What the drone saw at the steps that are shown, drawn anew, for people; the first is larger than the others."""
     flown = log.pose_world[flight, steps_shown(int(log.num_steps[flight]))].cpu().numpy()
-    first = views_from(task.layout, flown[:1], frames.camera, LARGE_VIEW)
-    return [*first, *views_from(task.layout, flown[1:], frames.camera)]
+    first = views_from(task.layout, flown[:1], camera, LARGE_VIEW)
+    return [*first, *views_from(task.layout, flown[1:], camera)]
 
 
 def draw_flight(
     path: Path,
     task: Task,
     log: FlightLog,
-    frames: Frames,
+    own: FirstPictures,
     flight: int,
     demonstrated: Points | None = None,
     views: Sequence[View] | None = None,
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
-    frames: the agent's own pictures, of which the first is shown. demonstrated (P, 2), field frame: without it, as for
+    own: the agents' own pictures, of which this flight's is shown. demonstrated (P, 2), field frame: without it, as for
     a typed instruction, there is no goal. views: as from `views_to_show`, where they were drawn before.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
@@ -150,16 +167,16 @@ def draw_flight(
     title = [*wrapped(quoted(task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES), words]
     figure, above, strip = _empty_figure(len(title))
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
-    shown, camera = steps_shown(num_steps), frames.camera
+    shown, camera = steps_shown(num_steps), own.camera
     _draw_field(above, task, flown, shown, demonstrated)
-    views = views or views_to_show(task, log, frames, flight)
+    views = views or views_to_show(task, log, camera, flight)
     speeds = log.velocity_world[flight, :, :2].norm(dim=-1).tolist()
     titles = [
         f"{number}   {step * STEP_SECONDS:.1f} s, {speeds[step]:.1f} m/s" for number, step in enumerate(shown, start=1)
     ]
     titles[-1] += ", the end"
     titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
-    _draw_views(strip, views, titles, frames.images[flight, 0])
+    _draw_views(strip, views, titles, own.images[flight])
     text = "\n".join(title)
     figure.suptitle(text, fontsize=TITLE_FONT, y=1 - 0.08 / figure.get_figheight(), va="top", **as_typed(text))
     save_figure(figure, path)

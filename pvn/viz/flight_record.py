@@ -232,28 +232,29 @@ def fly_next(
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
-    """What drones saw: the agents' own pictures."""
+class FirstPictures:
+    """What drones saw first: the agents' own pictures."""
 
     images: npt.NDArray[np.uint8]
-    """(B, T, H, W, 3)."""
+    """(B, H, W, 3)."""
     camera: Camera = Camera()
     """The drones'."""
 
 
-def fly_with_frames(
+def fly_with_first_pictures(
     tasks: Sequence[Task],
     policy: Policy,
     *,
     device: str = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
-) -> tuple[FlightLog, Frames]:
-    """Fly the tasks; returns the log and every picture the drones saw."""
-    seen: list[Tensor] = []
+) -> tuple[FlightLog, FirstPictures]:
+    """Fly the tasks; returns the log and the first picture that each drone saw."""
+    first: list[Tensor] = []
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
-        seen.append(observation.image.cpu())
+        if step == 0:
+            first.append(observation.image.cpu())
 
     simulator = simulator_for(tasks, device=device, config=config)
-    log = fly(simulator, tasks, policy, watch=keep)
-    return log, Frames(np.stack([image.numpy() for image in seen], axis=1), config.camera)
+    log = fly(simulator, tasks, policy, watch=keep, watches_all=False)
+    return log, FirstPictures(first[0].numpy(), config.camera)

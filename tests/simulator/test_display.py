@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from pvn.geometry import Camera
+from pvn.simulator import display
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
+from pvn.simulator.compiling import run_in_parallel
 from pvn.simulator.display import show_pictures, show_views
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.scenery import solid_gap
@@ -57,6 +59,26 @@ def test_a_drones_view_for_people_shows_the_same_place():
     agents = simulator.render(torch.tensor(pose)[None], torch.tensor([0]))[0].numpy()
     assert np.abs(seen.astype(int) - agents).mean() < 0.5, "on_drone is the simulator's camera"
     assert 1 < np.abs(view.astype(int) - seen).mean() < 30, "the same place, drawn differently"
+
+
+def test_rays_are_left_out_only_where_a_picture_hardly_changes(monkeypatch):
+    """Away from edges, a pixel has two of its four rays."""
+    layout, camera, poses = sample_layout(3), Camera(width=256, height=144), np.array(POSES)
+    shares = []
+
+    def trace_all(loop, num_items, grain, *arguments):
+        run_in_parallel(loop, num_items, grain, *arguments)
+        is_refining, colours, _ = arguments[-3:]
+        if not is_refining:
+            shares.append((colours[..., 3] > display.EDGE).mean())
+            colours[..., 3] = 1.0  # as if there were an edge in every pixel
+
+    quick = show_views(layout, poses, camera)
+    monkeypatch.setattr(display, "run_in_parallel", trace_all)
+    difference = np.abs(show_views(layout, poses, camera).astype(int) - quick)
+    assert 0.02 < shares[0] < 0.3, "most pixels have no edge"
+    assert difference.mean() < 0.4 and (difference.max(-1) > 8).mean() < 0.002
+    assert difference.max() > 0
 
 
 def brightness(layout, x, y, across=0.4):

@@ -14,7 +14,7 @@ from PIL import Image
 from pvn.viz import drawn_text, film_frames
 from pvn.viz.drawn_text import as_typed, drawable, quoted, width_of, wrapped
 from pvn.viz.flight_picture import draw_flight
-from pvn.viz.flight_record import Frames
+from pvn.viz.flight_record import FirstPictures
 from pvn.viz.paragraph_picture import draw_paragraph
 from pvn.viz.summary_figure import draw_summary
 
@@ -106,8 +106,8 @@ def test_what_the_font_lacks_or_draws_wrongly_is_left_out(text, drawn):
 @pytest.mark.parametrize("text", [ODD, "go " + "o" * 996], ids=["scripts", "long"])
 def test_pictures_of_any_text_are_drawn_without_warnings(mapless_record, text, tmp_path):
     record = replace(mapless_record, task=replace(mapless_record.task, instruction=text))
-    frames = Frames(np.stack([moment.image for moment in record.moments])[None])
-    draw_flight(tmp_path / "flight.png", record.task, record.log, frames, 0)
+    own = FirstPictures(record.moments[0].image[None])
+    draw_flight(tmp_path / "flight.png", record.task, record.log, own, 0)
     draw_paragraph(tmp_path / "paragraph.png", [record, record])
     draw_summary(tmp_path / "summary.png", record)
     for path in tmp_path.iterdir():

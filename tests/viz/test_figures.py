@@ -15,7 +15,7 @@ from pvn.viz import palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
 from pvn.viz.flight_picture import draw_flight, steps_shown
-from pvn.viz.flight_record import Frames, fly_and_record
+from pvn.viz.flight_record import FirstPictures, fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
 from pvn.viz.saving import paper_paths
@@ -137,8 +137,8 @@ def priced(pilot, segment):
 
 
 def draw_flown(path, record):
-    frames = Frames(np.stack([moment.image for moment in record.moments])[None])
-    draw_flight(path, record.task, record.log, frames, 0, record.demonstrated)
+    own = FirstPictures(record.moments[0].image[None])
+    draw_flight(path, record.task, record.log, own, 0, record.demonstrated)
 
 
 DRAWINGS = {
