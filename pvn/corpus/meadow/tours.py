@@ -249,11 +249,20 @@ def first_pose(scene: Scene, generator: np.random.Generator) -> Pose:
 
 
 def _try_list(
-    scene: Scene, pose: Pose, manoeuvres: Manoeuvres, generator: np.random.Generator, visited: Sequence[int]
+    scene: Scene,
+    pose: Pose,
+    manoeuvres: Manoeuvres,
+    generator: np.random.Generator,
+    visited: Sequence[int],
+    may_begin: dict[str, bool],
 ) -> PlannedFlight | None:
+    """may_begin: whether a list may begin with a manoeuvre of a kind; filled with what is found out."""
     if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
         return None
-    if not _Planner(scene, pose, generator, visited).may_begin(manoeuvres[0]):
+    first = manoeuvres[0]
+    if first.kind not in may_begin:
+        may_begin[first.kind] = _Planner(scene, pose, generator, visited).may_begin(first)
+    if not may_begin[first.kind]:
         generator.random(TRIES_PER_LIST)  # as if each try had begun
         return None
     # Rare lists would hardly ever be flown if each had only one try.
@@ -302,7 +311,9 @@ def fly_tour(
                 pose = replace(pose, heading=generator.uniform(-math.pi, math.pi))
             if attempt >= TRIES_HEADINGS:
                 pose = first_pose(scene, generator)
-            tries = (_try_list(scene, pose, each, generator, visited[-2:]) for each in choice.draw(generator))
+            may_begin: dict[str, bool] = {}
+            lists = choice.draw(generator)
+            tries = (_try_list(scene, pose, each, generator, visited[-2:], may_begin) for each in lists)
             flight = next((flight for flight in tries if flight is not None), None)
             if flight is not None:
                 break
