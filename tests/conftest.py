@@ -101,6 +101,7 @@ def undrawn(monkeypatch):
         path.touch()
 
     monkeypatch.setattr(flight_picture, "draw_flight", touch)
+    monkeypatch.setattr(flight_picture, "prepare", lambda layout: None)
     monkeypatch.setattr(flight_files, "draw_summary", touch)
     monkeypatch.setattr(paragraph_picture, "draw_paragraph", touch)
 

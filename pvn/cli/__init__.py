@@ -73,6 +73,7 @@ def _run(arguments: Sequence[str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb; an error that the user can fix is one line, without a traceback."""
     # Otherwise Python looks through all objects several times on its way out: half a second, once torch is imported.
+    atexit.unregister(gc.freeze)  # once, however often this is called
     atexit.register(gc.freeze)
     try:
         _run(sys.argv[1:] if arguments is None else arguments)

@@ -236,15 +236,16 @@ class Fly:
             tasks = [one.task for one in chosen]
             beside.submit(_prepare_drawing, tasks[0].layout)
             with working("flying (and compiling, the first time only)"):
-                log, own = fly_with_first_pictures(tasks, policy, device=self.device, config=pilot.config)
+                log, first_pictures = fly_with_first_pictures(tasks, policy, device=self.device, config=pilot.config)
             from pvn.viz.flight_picture import draw_flight, views_to_show
 
-            following = beside.submit(views_to_show, tasks[0], log, own.camera, 0)
+            camera = first_pictures.camera
+            following = beside.submit(views_to_show, tasks[0], log, camera, 0)
             for flight, one in enumerate(progress_over("drawing", chosen)):
                 views = following.result()
                 if flight + 1 < len(chosen):  # one flight ahead: the views of all would fill memory
-                    following = beside.submit(views_to_show, tasks[flight + 1], log, own.camera, flight + 1)
-                draw_flight(paths[flight], one.task, log, own, flight, one.demonstrated, views=views)
+                    following = beside.submit(views_to_show, tasks[flight + 1], log, camera, flight + 1)
+                draw_flight(paths[flight], one.task, log, first_pictures, flight, one.demonstrated, views=views)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

@@ -69,9 +69,9 @@ class ShowField:
         task = chosen.task
         assert chosen.demonstration is not None
         with working("flying (and compiling, the first time only)") as say:
-            log, own = fly_with_first_pictures([task], Oracle([chosen.demonstration]))
+            log, first_pictures = fly_with_first_pictures([task], Oracle([chosen.demonstration]))
             say("drawing")
-            draw_flight(out, task, log, own, 0, demonstrated=chosen.demonstrated)
+            draw_flight(out, task, log, first_pictures, 0, demonstrated=chosen.demonstrated)
         print(f"{stem}, {len(task.layout.landmarks)} landmarks, {describe_start(task.start)}\npicture: {out}")
         if self.export is not None:
             write_layout(task.layout, self.export)

@@ -220,7 +220,7 @@ class Vocabulary:
 
         All texts of a batch are padded to the longest, so one of 1,200 words would slow down all the others.
         """
-        known = self._ids  # nearly all words are
+        known = self._ids  # as nearly all words are: this saves a call for each
         words = tokenise(text)[:MAX_WORDS]
         return [known[word] if word in known else self._id(word) for word in words] or [UNKNOWN]
 

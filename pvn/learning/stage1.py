@@ -200,9 +200,10 @@ def learn_words(
     assert model.heads is not None
     heads, device = model.heads, demonstrations.device
     is_cuda = device.type == "cuda"
+    is_recorded = is_cuda and parallel.num_processes() == 1
     learners = [*model.instruction.parameters(), *heads.mentioned.parameters()]
-    group = {"params": learners, "lr": torch.zeros((), device=device) if is_cuda else 0.0}
-    group["highest"] = config.word_learning_rate
+    rate = torch.zeros((), device=device) if is_cuda else 0.0  # a recorded step reads it from the GPU
+    group = {"params": learners, "lr": rate, "highest": config.word_learning_rate}
     optimizer = optimizer_class(config.optimizer)(
         [group], weight_decay=config.weight_decay, fused=is_cuda, capturable=is_cuda
     )
@@ -222,7 +223,7 @@ def learn_words(
         for step in range(config.word_steps):
             drawn = torch.randint(len(demonstrations), (64,), generator=generator)
             set_rate(optimizer, config.rate_share(step, config.word_steps))
-            if is_cuda and step == STEPS_BEFORE_RECORDING:
+            if is_recorded and step == STEPS_BEFORE_RECORDING:
                 replay = record(take_step, [flights])
             if replay is None:
                 flights.copy_(drawn)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -253,9 +253,10 @@ def _train_stage2(
 
 def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
-    # The processes that make machine code; torch itself starts them with the first graph, and until they are there it
-    # makes that code one kernel after the other. Without this function, as in other releases of torch, that is all.
-    getattr(importlib.import_module(COMPILER_PROCESSES), "maybe_warm_pool", lambda: None)()
+    # Torch starts processes that make machine code with its first graph, and makes that code one kernel after the other
+    # until they are there. Some releases do not have the function that starts them; then nothing is started early.
+    with suppress(ImportError):
+        getattr(importlib.import_module(COMPILER_PROCESSES), "maybe_warm_pool", lambda: None)()
     no_words = Vocabulary(terms=(), counts=(), merged={}, sound=frozenset())
     model, _ = untrained(recipe, no_words)
     model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -277,7 +278,7 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
-    # This takes eight seconds, in which this process waits for others if there is a corpus to be made.
+    # This takes seconds, in which this process waits for others if there is a corpus to be made.
     threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True).start()
     with ExitStack() as pools:
         compiled = []

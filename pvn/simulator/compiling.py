@@ -64,6 +64,13 @@ def kernel(function: Callable[..., Any]) -> Any:
         return numba.njit(fastmath=True, error_model="numpy", nogil=True, cache=True)(function)
 
 
+def is_compiled(loop: Any) -> bool:
+    """Whether the machine code of a kernel is in the cache on disk; compiling the larger ones takes many seconds."""
+    settings: Any = numba.config
+    directory = Path(settings.CACHE_DIR or cache_directory())
+    return any(directory.rglob(f"{loop.__module__.split('.')[-1]}.{loop.__name__}-*.nbi"))
+
+
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-simulator")

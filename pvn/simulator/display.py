@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from pvn.geometry import Camera
+from pvn.processes import process_pool
 from pvn.simulator import cpu
-from pvn.simulator.cameras import Array, on_drone
-from pvn.simulator.compiling import kernel, run_in_parallel, scalar
+from pvn.simulator.cameras import Array, from_above, on_drone
+from pvn.simulator.compiling import is_compiled, kernel, num_cores, run_in_parallel, scalar
 from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.rays import (
     CLASS,
@@ -78,10 +79,9 @@ from pvn.simulator.shading import (
 )
 from pvn.world.layout import Layout
 
-RAYS_ACROSS = 2
-"""Rays per pixel along each axis, where there is an edge; elsewhere only those on one diagonal."""
 EDGE = F(0.06)
-"""There is an edge in a pixel if its rays, or it and its neighbours, differ by more than this in a colour."""
+"""There is an edge in a pixel if its rays, or it and a neighbour, differ by more than this in red, green or blue, each
+of which is 0 to 1."""
 
 Pictures = npt.NDArray[np.uint8]
 
@@ -90,7 +90,8 @@ Pictures = npt.NDArray[np.uint8]
 def _mirrored(x, y, dx, dy, dz, fields, field):
     """Colour of what the water at a place mirrors along a ray that rises from it."""
     best, side = fence_distance(x, y, F(0.01), dx, dy, dz, F(200))
-    hit, seen = -1, -1
+    # With a type, or else what is called with them is compiled for constants as well.
+    hit, seen = np.int64(-1), np.int64(-1)
     for landmark in range(fields.num_landmarks[field]):
         ax, ay = fields.landmarks[field, landmark, X] - x, fields.landmarks[field, landmark, Y] - y
         az = fields.landmarks[field, landmark, MIDDLE]
@@ -208,7 +209,8 @@ def _shown_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, spread, p
         elif surface >= 0:
             red, green, blue = _solid(x, y, z, dx, dy, dz, fields, field, landmark, surface, is_lit)
         elif surface == GROUND:
-            footprint = (pixel + distance * spread) / (F(RAYS_ACROSS) * max(-dz, F(0.25)))
+            # Of one of the two rays along each axis of a pixel.
+            footprint = HALF * (pixel + distance * spread) / max(-dz, F(0.25))
             red, green, blue = _ground(x, y, dx, dy, dz, distance, footprint, is_lit, fields, field)
         else:
             red, green, blue = display_fence(surface, y if surface >= EAST else x, z, dx, dy, fields.noise)
@@ -224,7 +226,7 @@ def _shown_colour(ox, oy, oz, dx, dy, dz, distance, surface, landmark, spread, p
 
 @scalar
 def _has_edge(colours, flight, row, column):
-    """Whether a pixel's two rays, or their mean and that of a neighbour, differ."""
+    """Whether a pixel's two rays, or their mean and that of a neighbour, differ; colours as in `_show_tiles`."""
     if colours[flight, row, column, 3] > EDGE:
         return True
     for side in range(4):
@@ -239,8 +241,11 @@ def _has_edge(colours, flight, row, column):
 
 @kernel
 def _show_tiles(first, last, cameras, fields, field_index, aimed, is_refining, colours, image):
-    """Two rays for each pixel, whose mean colour and largest difference go to `colours`; or, where these show an edge,
-    two more, and all pixels to `image`. One loop for both, since compiling it takes seconds.
+    """Show some tiles in two passes over all of them, by the same loop, since compiling it takes many seconds.
+
+    The first (not is_refining) traces two rays on a diagonal of each pixel, and fills colours (K, H, W, 4) float32:
+    their mean red, green and blue, 0 to 1, and the largest difference between them. The second traces the two rays on
+    the other diagonal where there is an edge, and fills image (K, H, W, 3) uint8.
     """
     height, width = image.shape[1], image.shape[2]
     tiles = num_tiles(width, height)
@@ -300,6 +305,17 @@ def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], wi
             _show_tiles, tiles, cpu.GRAIN, rows.numpy(), fields, index.numpy(), aimed, is_refining, colours, image
         )
     return image
+
+
+def compile_beside() -> None:
+    """Compile what shows pictures, in a process of its own unless it is compiled already or there is only one core.
+
+    It takes twenty seconds, and Numba compiles nothing else meanwhile in the same process.
+    """
+    if is_compiled(_show_tiles) or num_cores() == 1:
+        return
+    with process_pool(1) as pool:
+        pool.submit(show_pictures, [Layout(())], [from_above(0.0, 0.0, 1.0, 8)], 8, 8).result()
 
 
 def show_pictures(layouts: Sequence[Layout], cameras: Sequence[Array], width: int, height: int) -> Pictures:

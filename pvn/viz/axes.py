@@ -25,8 +25,8 @@ THIN_EDGE, WIDE_EDGE = 0.4, 0.8
 """Points of outline, half on each side of a line."""
 PATH_WIDTH, PATH_EDGE = 3.2, 1.6
 """Of a flown path, points."""
-FIELD_PX = 1000
-"""Pixels across the field from above in a large picture."""
+LARGE_FIELD_PX = 1000
+"""Pixels across the field from above where it is large."""
 NAME_FONT = 8.0
 """Of landmarks' names, points."""
 ARROW = ((1.0, 0.0), (-0.75, 0.72), (-0.35, 0.0), (-0.75, -0.72))
@@ -76,7 +76,7 @@ def draw_names(
 def draw_top_down(
     axis: Axes,
     layout: Layout,
-    size_px: int = FIELD_PX,
+    size_px: int = LARGE_FIELD_PX,
     *,
     metres_per_point: float,
     avoided: Sequence[npt.NDArray[Any]] = (),

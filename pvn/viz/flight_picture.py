@@ -18,10 +18,11 @@ from pvn.evaluation.outcome import end_place, outcome
 from pvn.geometry import Camera
 from pvn.paths import Points
 from pvn.rollout.flight import FlightLog
+from pvn.simulator.display import compile_beside
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import (
-    FIELD_PX,
+    LARGE_FIELD_PX,
     draw_goal,
     draw_nose,
     draw_numbers,
@@ -131,7 +132,8 @@ def _empty_figure(num_lines: int) -> tuple[Figure, Axes, Axes]:
 
 def prepare(layout: Layout) -> None:
     """Draw ahead what every picture of flights in this field shows; it is remembered."""
-    field_from_above(layout, FIELD_PX)
+    compile_beside()
+    field_from_above(layout, LARGE_FIELD_PX)
 
 
 def steps_shown(num_steps: int) -> list[int]:
@@ -151,15 +153,15 @@ def draw_flight(
     path: Path,
     task: Task,
     log: FlightLog,
-    own: FirstPictures,
+    first_pictures: FirstPictures,
     flight: int,
     demonstrated: Points | None = None,
     views: Sequence[View] | None = None,
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
-    own: the agents' own pictures, of which this flight's is shown. demonstrated (P, 2), field frame: without it, as for
-    a typed instruction, there is no goal. views: as from `views_to_show`, where they were drawn before.
+    first_pictures: the agents' own, of which this flight's is shown. demonstrated (P, 2), field frame: without it, as
+    for a typed instruction, there is no goal. views: as from `views_to_show`, where they were drawn before.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
@@ -167,7 +169,7 @@ def draw_flight(
     title = [*wrapped(quoted(task.instruction), TITLE_FONT, 72 * (WIDTH_INCHES - 0.6), TITLE_LINES), words]
     figure, above, strip = _empty_figure(len(title))
     flown = log.pose_world[flight, : num_steps + 1].cpu().numpy()
-    shown, camera = steps_shown(num_steps), own.camera
+    shown, camera = steps_shown(num_steps), first_pictures.camera
     _draw_field(above, task, flown, shown, demonstrated)
     views = views or views_to_show(task, log, camera, flight)
     speeds = log.velocity_world[flight, :, :2].norm(dim=-1).tolist()
@@ -176,7 +178,7 @@ def draw_flight(
     ]
     titles[-1] += ", the end"
     titles[0] = f"1   the start; in the corner the agent's own picture, {camera.width} x {camera.height}"
-    _draw_views(strip, views, titles, own.images[flight])
+    _draw_views(strip, views, titles, first_pictures.images[flight])
     text = "\n".join(title)
     figure.suptitle(text, fontsize=TITLE_FONT, y=1 - 0.08 / figure.get_figheight(), va="top", **as_typed(text))
     save_figure(figure, path)

@@ -11,7 +11,7 @@ import torch
 from pvn.geometry import Camera
 from pvn.simulator import display
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
-from pvn.simulator.compiling import run_in_parallel
+from pvn.simulator.compiling import is_compiled, run_in_parallel
 from pvn.simulator.display import show_pictures, show_views
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.scenery import solid_gap
@@ -76,9 +76,19 @@ def test_rays_are_left_out_only_where_a_picture_hardly_changes(monkeypatch):
     quick = show_views(layout, poses, camera)
     monkeypatch.setattr(display, "run_in_parallel", trace_all)
     difference = np.abs(show_views(layout, poses, camera).astype(int) - quick)
-    assert 0.02 < shares[0] < 0.3, "most pixels have no edge"
+    assert 0.02 < shares[0] < 0.3, "in most pixels, the first two rays agree"
     assert difference.mean() < 0.4 and (difference.max(-1) > 8).mean() < 0.002
     assert difference.max() > 0
+
+
+def test_machine_code_is_known_to_be_there_once_something_was_shown(monkeypatch, tmp_path):
+    show_pictures([EMPTY], [from_above(0.0, 0.0, 1.0, 8)], 8, 8)
+    assert is_compiled(display._show_tiles)
+    with monkeypatch.context() as patch:
+        patch.setattr(display, "process_pool", None)  # nothing is left to compile in another process
+        display.compile_beside()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert not is_compiled(display._show_tiles)
 
 
 def brightness(layout, x, y, across=0.4):

@@ -11,10 +11,10 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from pvn.viz import palette, paper_figures
+from pvn.viz import field_views, palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
-from pvn.viz.flight_picture import draw_flight, steps_shown
+from pvn.viz.flight_picture import draw_flight, prepare, steps_shown
 from pvn.viz.flight_record import FirstPictures, fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
@@ -139,6 +139,13 @@ def priced(pilot, segment):
 def draw_flown(path, record):
     own = FirstPictures(record.moments[0].image[None])
     draw_flight(path, record.task, record.log, own, 0, record.demonstrated)
+
+
+def test_the_field_that_was_drawn_ahead_is_not_drawn_again(record, tmp_path):
+    field_views._taken_from_above.cache_clear()
+    prepare(record.task.layout)
+    draw_flown(tmp_path / "flight.png", record)
+    assert field_views._taken_from_above.cache_info().misses == 1
 
 
 DRAWINGS = {

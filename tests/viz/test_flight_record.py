@@ -4,10 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
-from pvn.viz.flight_record import fly_and_record, fly_next, interpolate_pose, predicted_moments, spread_evenly
+from pvn.viz.flight_record import (
+    fly_and_record,
+    fly_next,
+    fly_with_first_pictures,
+    interpolate_pose,
+    predicted_moments,
+    spread_evenly,
+)
 
 
 def test_it_is_the_flight_that_would_have_been_flown_anyway(record, pilot, segment):
@@ -20,6 +28,20 @@ def test_it_is_the_flight_that_would_have_been_flown_anyway(record, pilot, segme
         assert np.hypot(*moment.velocity_world[:2]) == pytest.approx(record.speeds[step])
     assert record.goal == segment.demonstration.goal
     assert record.distance == float(log.goal_distance([record.goal])[0])
+
+
+def test_first_pictures_are_those_from_the_starts_whoever_ends_first(paragraph):
+    pilot = load_pilot("oracle")
+    demonstrations = [segment.demonstration for segment in paragraph]
+    tasks = [demonstration.task for demonstration in demonstrations]
+    config = replace(pilot.config, quality="fast")  # the oracle itself needs no pictures
+    log, first = fly_with_first_pictures(tasks, pilot.policy_for(demonstrations), config=config)
+    simulator = simulator_for(tasks, config=config)
+    begun = simulator.reset(torch.tensor([task.start for task in tasks], dtype=torch.float64))
+    assert np.array_equal(first.images, begun.image.numpy()) and first.camera == config.camera
+    assert len(np.unique(first.images, axis=0)) == len(tasks) > 1 and log.num_steps.unique().numel() > 1
+    whole = fly(simulator, tasks, pilot.policy_for(demonstrations))
+    assert torch.equal(log.num_steps, whole.num_steps) and torch.equal(log.end_world, whole.end_world)
 
 
 def test_predictions_are_distributions_and_change_only_when_the_agent_plans(record):

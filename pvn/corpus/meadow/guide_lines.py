@@ -207,12 +207,13 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
         corners[number + 1, 0] = centre[0] + wide * math.cos(angle)
         corners[number + 1, 1] = centre[1] + wide * math.sin(angle)
     points = np.empty((4000, 2))
-    points[0] = corners[0]
+    points[0, 0], points[0, 1] = x, y
     total = 1
     for corner in range(count + 1):
         leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        points[total : total + len(leg) - 1] = leg[1:]
-        total += len(leg) - 1
+        for place in range(1, len(leg)):
+            points[total, 0], points[total, 1] = leg[place, 0], leg[place, 1]
+            total += 1
     return points[:total].copy()
 
 

@@ -137,7 +137,7 @@ def shore_distance(x, y, shore):
 def is_clear(points, centres, solids):
     """Whether points (P, 2) keep clear of the fences and of the landmarks' solids."""
     for point in range(len(points)):
-        x, y = points[point]
+        x, y = points[point, 0], points[point, 1]
         if not (EDGE <= x <= FIELD_SIZE - EDGE and EDGE <= y <= FIELD_SIZE - EDGE):
             return False
         for mark in range(len(centres)):

@@ -77,8 +77,7 @@ def detour(x, y, to_x, to_y, centres, solids):
     corners[0, 0], corners[0, 1], corners[1, 0], corners[1, 1] = x, y, to_x, to_y
     count, place = 2, 0
     while place < count - 1:
-        a_x, a_y = corners[place]
-        b_x, b_y = corners[place + 1]
+        a_x, a_y, b_x, b_y = corners[place, 0], corners[place, 1], corners[place + 1, 0], corners[place + 1, 1]
         mark = _first_hit(a_x, a_y, b_x, b_y, centres, solids)
         if mark < 0 or count == MAX_DETOURS + 2:
             place += 1
@@ -89,7 +88,7 @@ def detour(x, y, to_x, to_y, centres, solids):
         side = -1.0 if off > 0.0 else 1.0
         radius = solids[mark] + DETOUR_CLEARANCE
         for later in range(count, place + 1, -1):
-            corners[later] = corners[later - 1]
+            corners[later, 0], corners[later, 1] = corners[later - 1, 0], corners[later - 1, 1]
         corners[place + 1, 0] = centres[mark, 0] + side * radius * left_x
         corners[place + 1, 1] = centres[mark, 1] + side * radius * left_y
         count += 1
@@ -98,8 +97,9 @@ def detour(x, y, to_x, to_y, centres, solids):
     points[0, 0], points[0, 1] = x, y
     for corner in range(count - 1):
         leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        points[total : total + len(leg) - 1] = leg[1:]
-        total += len(leg) - 1
+        for place in range(1, len(leg)):
+            points[total, 0], points[total, 1] = leg[place, 0], leg[place, 1]
+            total += 1
     return points[:total].copy()
 
 
@@ -122,10 +122,10 @@ def steer_along(guide, heading, drift):
     by `drift` (K,), radians at each stride. Ends where the guide does; no points if it does not get there.
     """
     points = np.empty((len(drift) + 1, 2))
-    points[0] = guide[0]
+    points[0, 0], points[0, 1] = guide[0, 0], guide[0, 1]
     nearest, last = 0, len(guide) - 1
     for step in range(len(drift)):
-        x, y = points[step]
+        x, y = points[step, 0], points[step, 1]
         while nearest < last and math.hypot(x - guide[nearest + 1, 0], y - guide[nearest + 1, 1]) <= math.hypot(
             x - guide[nearest, 0], y - guide[nearest, 1]
         ):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pvn.corpus.meadow import guide_lines
 from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
-from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Manoeuvre
+from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Kind, Manoeuvre
 from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, every_metre, fly_along
 from pvn.paths import Points, wrap_radians
@@ -254,9 +254,12 @@ def _try_list(
     manoeuvres: Manoeuvres,
     generator: np.random.Generator,
     visited: Sequence[int],
-    may_begin: dict[str, bool],
+    may_begin: dict[Kind, bool],
 ) -> PlannedFlight | None:
-    """may_begin: whether a list may begin with a manoeuvre of a kind; filled with what is found out."""
+    """One list flown in as many tries as it has; None if it cannot be.
+
+    may_begin: whether anything could be meant here by a first manoeuvre of a kind; filled with what is found out.
+    """
     if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
         return None
     first = manoeuvres[0]
@@ -311,7 +314,7 @@ def fly_tour(
                 pose = replace(pose, heading=generator.uniform(-math.pi, math.pi))
             if attempt >= TRIES_HEADINGS:
                 pose = first_pose(scene, generator)
-            may_begin: dict[str, bool] = {}
+            may_begin: dict[Kind, bool] = {}
             lists = choice.draw(generator)
             tries = (_try_list(scene, pose, each, generator, visited[-2:], may_begin) for each in lists)
             flight = next((flight for flight in tries if flight is not None), None)

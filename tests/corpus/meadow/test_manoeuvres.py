@@ -11,7 +11,7 @@ from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre, is_flown
 from pvn.corpus.meadow.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
 from pvn.corpus.meadow.scene import Scene
-from pvn.corpus.meadow.tours import first_pose, fly_from
+from pvn.corpus.meadow.tours import ManoeuvreChoice, first_pose, fly_from, fly_tour
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout, sample_layout
 from pvn.world.shapes import solid_extent
 
@@ -246,6 +246,13 @@ def test_what_is_flown_on_one_side_is_not_the_manoeuvre_of_the_other(text):
         meant = dict(zip("AB", flight.meant, strict=False))
         assert is_flown(flight.manoeuvres[0], flight.flown[0], here, meant)
         assert not is_flown(parse_manoeuvre(mirrored(text)), flight.flown[0], here, meant)
+
+
+def test_a_tour_looks_elsewhere_if_there_is_nothing_in_view():
+    """What may begin is found out anew for every heading: 24 tours would be found with what was found out first."""
+    choice = ManoeuvreChoice(((parse_manoeuvre("between A B through"),),), np.array([1.0]))
+    tours = [fly_tour(scene(seed), [choice] * 2, np.random.default_rng(seed)) for seed in range(30)]
+    assert sum(tour is not None for tour in tours) >= 28
 
 
 def test_standing_still_is_no_manoeuvre():
