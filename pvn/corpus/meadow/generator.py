@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pvn.corpus.meadow.banks import Bank, Phrase, bundled_banks
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
@@ -57,6 +58,20 @@ class PhraseSet:
     """For each list of manoeuvres, the phrases for it."""
     choice: ManoeuvreChoice
     """How often each list is tried."""
+
+    @functools.cached_property
+    def _cumulative(self) -> dict[Manoeuvres, npt.NDArray[np.float64]]:
+        """For each list, the sums (P,) of its phrases' shares."""
+        return {
+            manoeuvres: np.cumsum([math.exp(-phrase.template.count(" ") / BREVITY_WORDS) for phrase in phrases])
+            for manoeuvres, phrases in self.phrases.items()
+        }
+
+    def pick(self, manoeuvres: Manoeuvres, generator: np.random.Generator) -> Phrase:
+        """One of the phrases for these; shorter ones are likelier, since people who type are in a hurry."""
+        cumulative = self._cumulative[manoeuvres]
+        place = int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
+        return self.phrases[manoeuvres][place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +184,6 @@ def make_settings(
     return GeneratorSettings(seed, noise, Lexicon.of(banks), seen, unseen if is_any_unseen else None, spellings)
 
 
-def _pick_phrase(phrases: Sequence[Phrase], generator: np.random.Generator) -> Phrase:
-    """One of the phrases; shorter ones are likelier, since people who type are in a hurry."""
-    shares = [math.exp(-phrase.template.count(" ") / BREVITY_WORDS) for phrase in phrases]
-    cumulative = np.cumsum(shares)
-    return phrases[int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))]
-
-
 def phrase_set_for(settings: GeneratorSettings, is_seen: bool) -> PhraseSet:
     """The phrases for training, or those held out of it, if there are any."""
     return settings.seen if is_seen or settings.unseen is None else settings.unseen
@@ -185,13 +193,12 @@ def write_instruction(
     settings: GeneratorSettings, scene: Scene, flight: PlannedFlight, is_seen: bool, generator: np.random.Generator
 ) -> tuple[str, Annotation]:
     """A flight put into words, and how."""
-    phrase_set = phrase_set_for(settings, is_seen)
     plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.manoeuvres)
-    phrase = _pick_phrase(phrase_set.phrases[plain], generator)
+    phrase = phrase_set_for(settings, is_seen).pick(plain, generator)
     author = phrase_author(phrase.id) or ""
     references, is_ambiguous = refer_to_all(settings.lexicon, author, phrase.template, scene, flight, generator)
     annotation = Annotation(
-        tuple(map(str, flight.manoeuvres)), flight.path()[1], flight.meant, phrase.id, is_seen, is_ambiguous
+        tuple(map(str, flight.manoeuvres)), flight.path[1], flight.meant, phrase.id, is_seen, is_ambiguous
     )
     # A separate generator, so that noise changes nothing else.
     slips = np.random.default_rng(int(generator.integers(2**62)))
@@ -220,7 +227,7 @@ def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout
     for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
         instruction, annotation = write_instruction(settings, scene, flight, is_seen, generator)
         task = Task(scene.layout, flight.start, instruction)
-        demonstration = Demonstration(task, flight.path()[0], flight.turned_to)
+        demonstration = Demonstration(task, flight.path[0], flight.turned_to)
         author = phrase_author(annotation.phrase)
         segments.append(Segment(field.environment, place, demonstration, annotation, "phrases", author))
     return segments

@@ -70,6 +70,7 @@ class PlannedFlight:
         """Heading after the turn on the spot that it ends with, radians, field frame; None if it ends with none."""
         return self.end.heading if IS_ON_THE_SPOT[self.manoeuvres[-1].kind] else None
 
+    @functools.cached_property
     def path(self) -> tuple[Points, tuple[int, ...]]:
         """Points (P, 2), field frame, a metre apart; and the index of the point at which each manoeuvre ends."""
         parts, stops, count = [self.flown[0].points[:1]], [], 1
@@ -286,16 +287,28 @@ class ManoeuvreChoice:
 
     def draw(self, generator: np.random.Generator) -> Iterator[Manoeuvres]:
         """Lists to try one after the other; the last ones begin with a turn, since there may be nothing ahead."""
-        for place in generator.choice(len(self.lists), TRIES_AHEAD, p=self.shares).tolist():
+        # What `generator.choice` draws; it would check the shares each time.
+        for place in self._limits.searchsorted(generator.random(TRIES_AHEAD), side="right").tolist():
             yield self.lists[place]
-        turns = np.where(self._turns, self.shares, 0.0)
-        if turns.any():
-            for place in generator.choice(len(self.lists), TRIES_TURNING, p=turns / turns.sum()).tolist():
+        if self._turning_limits is not None:
+            for place in self._turning_limits.searchsorted(generator.random(TRIES_TURNING), side="right").tolist():
                 yield self.lists[place]
 
     @functools.cached_property
-    def _turns(self) -> npt.NDArray[np.bool_]:
-        return np.array([IS_ON_THE_SPOT[manoeuvres[0].kind] for manoeuvres in self.lists])
+    def _limits(self) -> npt.NDArray[np.float64]:
+        """Upper limits (D,) of the lists' parts of 0 to 1."""
+        limits = self.shares.cumsum()
+        return limits / limits[-1]
+
+    @functools.cached_property
+    def _turning_limits(self) -> npt.NDArray[np.float64] | None:
+        """The same for lists that begin with a turn alone; None if there are none."""
+        turns = np.array([IS_ON_THE_SPOT[manoeuvres[0].kind] for manoeuvres in self.lists])
+        shares = np.where(turns, self.shares, 0.0)
+        if not shares.any():
+            return None
+        limits = (shares / shares.sum()).cumsum()
+        return limits / limits[-1]
 
 
 def fly_tour(

@@ -50,7 +50,7 @@ def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int
         if flight is None:
             continue
         instruction, annotation = write_instruction(settings, scene, flight, is_seen, generator)
-        path = np.repeat(flight.path()[0], 2, axis=0)  # it begins where it ends, and goes nowhere
+        path = np.repeat(flight.path[0], 2, axis=0)  # it begins where it ends, and goes nowhere
         demonstration = Demonstration(Task(scene.layout, flight.start, instruction), path, flight.turned_to)
         author = phrase_author(annotation.phrase)
         segments.append(Segment(environment, len(segments), demonstration, annotation, "phrases", author))
