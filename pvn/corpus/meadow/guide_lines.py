@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
-from pvn.corpus.meadow.steering import STRIDE, arc, detour, straight_line
+from pvn.corpus.meadow.steering import STRIDE, arc, detour, line_through, straight_line
 from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
@@ -206,15 +206,7 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
         wide = reach[int(round(angle / unit)) % bins] + SHORE_PATH
         corners[number + 1, 0] = centre[0] + wide * math.cos(angle)
         corners[number + 1, 1] = centre[1] + wide * math.sin(angle)
-    points = np.empty((4000, 2))
-    points[0, 0], points[0, 1] = x, y
-    total = 1
-    for corner in range(count + 1):
-        leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        for place in range(1, len(leg)):
-            points[total, 0], points[total, 1] = leg[place, 0], leg[place, 1]
-            total += 1
-    return points[:total].copy()
+    return line_through(corners)
 
 
 def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:

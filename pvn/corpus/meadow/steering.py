@@ -42,6 +42,21 @@ def straight_line(x, y, to_x, to_y):
 
 
 @numba.njit(cache=True)
+def line_through(corners):
+    """Points (P, 2) of straight lines from corner to corner (C, 2), at most a stride apart."""
+    points = np.empty((4000, 2))
+    points[0, 0], points[0, 1] = corners[0, 0], corners[0, 1]
+    total = 1
+    for corner in range(len(corners) - 1):
+        leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
+        # Number by number: Numba takes seconds to compile an assignment of one part of an array to another.
+        for place in range(1, len(leg)):
+            points[total, 0], points[total, 1] = leg[place, 0], leg[place, 1]
+            total += 1
+    return points[:total].copy()
+
+
+@numba.njit(cache=True)
 def arc(centre_x, centre_y, radius, begin, sweep):
     """Points (P, 2) of an arc of `sweep` radians, counter-clockwise if positive, that starts at angle `begin`."""
     count = max(int(math.ceil(abs(sweep) * radius / STRIDE)), 1)
@@ -92,15 +107,7 @@ def detour(x, y, to_x, to_y, centres, solids):
         corners[place + 1, 0] = centres[mark, 0] + side * radius * left_x
         corners[place + 1, 1] = centres[mark, 1] + side * radius * left_y
         count += 1
-    total = 1
-    points = np.empty((4000, 2))
-    points[0, 0], points[0, 1] = x, y
-    for corner in range(count - 1):
-        leg = straight_line(corners[corner, 0], corners[corner, 1], corners[corner + 1, 0], corners[corner + 1, 1])
-        for place in range(1, len(leg)):
-            points[total, 0], points[total, 1] = leg[place, 0], leg[place, 1]
-            total += 1
-    return points[:total].copy()
+    return line_through(corners[:count])
 
 
 @numba.njit(cache=True)

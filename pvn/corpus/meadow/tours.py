@@ -277,6 +277,12 @@ def _try_list(
     return None
 
 
+def _upper_limits(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Where the parts (D,) end into which shares (D,) divide 0 to 1."""
+    limits = shares.cumsum()
+    return limits / limits[-1]
+
+
 @dataclass(frozen=True, eq=False)
 class ManoeuvreChoice:
     """The lists of manoeuvres to choose from for a flight."""
@@ -296,19 +302,16 @@ class ManoeuvreChoice:
 
     @functools.cached_property
     def _limits(self) -> npt.NDArray[np.float64]:
-        """Upper limits (D,) of the lists' parts of 0 to 1."""
-        limits = self.shares.cumsum()
-        return limits / limits[-1]
+        return _upper_limits(self.shares)
 
     @functools.cached_property
     def _turning_limits(self) -> npt.NDArray[np.float64] | None:
-        """The same for lists that begin with a turn alone; None if there are none."""
+        """Only of lists that begin with a turn; None if there are none."""
         turns = np.array([IS_ON_THE_SPOT[manoeuvres[0].kind] for manoeuvres in self.lists])
         shares = np.where(turns, self.shares, 0.0)
         if not shares.any():
             return None
-        limits = (shares / shares.sum()).cumsum()
-        return limits / limits[-1]
+        return _upper_limits(shares / shares.sum())
 
 
 def fly_tour(
