@@ -266,6 +266,7 @@ def test_code_is_compiled_for_a_recipe_and_not_for_a_corpus(segments, vocabulary
     assert compiled_sizes(from_above, config) == planned_sizes(config, is_from_above=True) == (96, 96)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(torch.compiler, "set_stance"), reason="needs torch 2.6")
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("name", ["pvn", "pvn-plus"])

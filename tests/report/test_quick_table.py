@@ -30,6 +30,7 @@ def pairs():
     return {row: tuple(read(folder / f"{'_'.join(row)}.json") for folder in folders) for row in TABLE}
 
 
+@pytest.mark.long
 def test_the_page_has_every_row_that_is_trained_with_its_paired_difference(section, pairs):
     lines = [line for line in section.splitlines() if line.startswith(("| pvn", "| gsmn", "| chaplot"))]
     expected = []
@@ -45,6 +46,7 @@ def test_the_page_has_every_row_that_is_trained_with_its_paired_difference(secti
     assert lines == expected
 
 
+@pytest.mark.long
 def test_what_the_page_says_about_rows_and_orders_is_so(section, pairs):
     points = {row: difference_of({0: quick}, {0: paper}).interval for row, (quick, paper) in pairs.items()}
     lost, chaplot_dev, chaplot_test, gained = (

@@ -141,6 +141,7 @@ def draw_flown(path, record):
     draw_flight(path, record.task, record.log, own, 0, record.demonstrated)
 
 
+@pytest.mark.long
 def test_the_field_that_was_drawn_ahead_is_not_drawn_again(record, tmp_path):
     field_views._taken_from_above.cache_clear()
     prepare(record.task.layout)
