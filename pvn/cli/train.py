@@ -104,15 +104,16 @@ class Train(RecipeOptions):
         if parallel.rank() == 0 and (self.out / AGENT_FILE).exists():
             print(f"agent: {self.out / AGENT_FILE}")
 
-    def _given_corpus(self) -> Corpus | None:
-        from pvn.corpus.store import read_corpus
+    def _given_corpus(self) -> Corpus | Path | None:
+        """The corpus, or its folder where several processes will read their shares of it."""
+        from pvn.corpus.store import count_segments, read_corpus
+        from pvn.learning import parallel
 
         if self.corpus is None:
             return None
-        corpus = read_corpus(self.corpus, ("train", "dev"))
-        if "train" not in corpus.splits:
+        if "train" not in count_segments(self.corpus):
             raise ValueError(f"{self.corpus}: has no training split, expected one; make the corpus without --only")
-        return corpus
+        return self.corpus if parallel.num_processes() > 1 else read_corpus(self.corpus, ("train", "dev"))
 
     @property
     def _stage(self) -> Literal["1", "2", "all"]:

@@ -17,6 +17,8 @@ from pvn.corpus.segments import Annotation, Segment
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Demonstration, Task
 
+MIRRORED_ENVIRONMENT = 10_000_000
+"""Added to the numbers of fields to number their mirror images."""
 OPPOSITE = {
     "left": "right", "lefthand": "righthand", "leftward": "rightward", "leftwards": "rightwards",
     "leftmost": "rightmost", "clockwise": "counterclockwise", "ccw": "cw", "port": "starboard",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,10 +37,14 @@ MIN_VISIBLE_PIXELS = 6
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """N demonstrations, flown by the oracle; K frames in all, end to end."""
+    """N demonstrations, flown by the oracle; K frames in all, end to end.
+
+    Of M of them it has everything. Several processes that train together have M each, and of the others only how they
+    were flown; in a single process M is N.
+    """
 
     simulator: Simulator
-    """Holds every field, to render pictures; its flights are not used."""
+    """Holds the fields of the M flights, to render pictures; its flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
@@ -50,18 +55,20 @@ class Demonstrations:
     """(N + 1,) int64, on the host: flight n's frames are first_frame[n] to first_frame[n + 1]."""
     origin: Tensor
     """Start poses (N, 3), x, y, yaw, field frame."""
+    is_own: Tensor
+    """(N,) bool, on the host: which of the flights are the M."""
     field: Tensor
-    """(N,) int64: the field of each flight."""
+    """(M,) int64: the field of each flight."""
     path_world: Tensor
-    """Points (N, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
+    """Points (M, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
     num_points: Tensor
-    """(N,) int64: points of each path without the padding; the last of them is the goal."""
+    """(M,) int64: points of each path without the padding; the last of them is the goal."""
     faced_world: Tensor
-    """Places (N, 2), field frame, that the drones face when they have arrived, `FACED_AHEAD` of the goal."""
+    """Places (M, 2), field frame, that the drones face when they have arrived, `FACED_AHEAD` of the goal."""
     tokens: Tensor
-    """Word ids (N, L), padded."""
+    """Word ids (M, L), padded."""
     mentioned: Tensor
-    """(N, 63) bool: classes that the instruction's words are aligned with."""
+    """(M, 63) bool: classes that the instruction's words are aligned with."""
     landmark_place: Tensor
     """(E, 32, 2): positions of each field's landmarks, field frame."""
     landmark_class: Tensor
@@ -81,6 +88,11 @@ class Demonstrations:
     def longest(self) -> int:
         """Frames of the longest flight."""
         return int(self.first_frame.diff().max())
+
+    @cached_property
+    def row(self) -> Tensor:
+        """(N,) int64, on the host: which of the M a flight is; meaningless where it is none of them."""
+        return self.is_own.cumsum(0) - 1
 
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
@@ -126,6 +138,7 @@ def demonstrate(
         is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
+        is_own=torch.ones(len(tasks), dtype=torch.bool),
         field=blind.field_index,
         path_world=path.to(to),
         num_points=num_points.to(to),
@@ -144,7 +157,7 @@ def flown_again(
     """The same tasks, those of flights (M,), flown differently: poses (K, 6), end to end, and the oracle's actions
     (K, 3) there, as in Demonstrations; lengths (M,). Every frame is followed by a prediction. All on the host.
     """
-    chosen = flights.to(demonstrations.device)
+    chosen, rows = flights.to(demonstrations.device), demonstrations.row[flights].to(demonstrations.device)
     return replace(
         demonstrations,
         pose_world=pose_world.to(demonstrations.device),
@@ -152,12 +165,13 @@ def flown_again(
         is_planned=torch.ones(len(pose_world), dtype=torch.bool),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
         origin=demonstrations.origin[chosen],
-        field=demonstrations.field[chosen],
-        path_world=demonstrations.path_world[chosen],
-        num_points=demonstrations.num_points[chosen],
-        faced_world=demonstrations.faced_world[chosen],
-        tokens=demonstrations.tokens[chosen],
-        mentioned=demonstrations.mentioned[chosen],
+        is_own=torch.ones(len(flights), dtype=torch.bool),
+        field=demonstrations.field[rows],
+        path_world=demonstrations.path_world[rows],
+        num_points=demonstrations.num_points[rows],
+        faced_world=demonstrations.faced_world[rows],
+        tokens=demonstrations.tokens[rows],
+        mentioned=demonstrations.mentioned[rows],
     )
 
 
@@ -180,6 +194,8 @@ class SelectionParts:
 
     flights: Tensor
     """(B,): which of the demonstrations' flights."""
+    rows: Tensor
+    """(B,): which of those of which there is everything."""
     moves: Tensor
     """(B,): the flights whose movements they copy."""
     first_frame: Tensor
@@ -219,7 +235,7 @@ class Selection:
     def parts(self) -> SelectionParts:
         """The parts by name."""
         frames, flights, predictions = self.sizes.frames, self.sizes.flights, self.sizes.predictions
-        lengths = [flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
+        lengths = [flights, flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
         return SelectionParts(*torch.split(self.numbers, lengths))
 
 
@@ -278,9 +294,9 @@ def select(
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    moves (B,) int64: the flights whose movements each flight copies, from its own start; its own movements if not
-    given. The instruction and the demonstrated path stay each flight's own. rise (B,): added to the height of their
-    pictures, metres. looks: of the flights, on the host.
+    The flights are among those of which there is everything. moves (B,) int64: any flights, whose movements each flight
+    copies, from its own start; its own movements if not given. The instruction and the demonstrated path stay each
+    flight's own. rise (B,): added to the height of their pictures, metres. looks: of the flights, on the host.
     """
     # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     chosen = flights.numpy()
@@ -303,6 +319,7 @@ def select(
 
     parts = (
         padded(chosen, spare[0]),
+        padded(demonstrations.row.numpy()[chosen], spare[0]),
         padded(made, spare[0]),
         first,
         padded(frame, spare[1]),
@@ -328,8 +345,8 @@ def select(
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     """The pictures of a selection, and what the losses need; all on the device."""
     parts = selection.parts()
-    flights, flight = parts.flights, parts.frame_flight
-    origin, field = demonstrations.origin[flights], demonstrations.field[flights]
+    flights, rows, flight = parts.flights, parts.rows, parts.frame_flight
+    origin, field = demonstrations.origin[flights], demonstrations.field[rows]
     pose = demonstrations.pose_world[parts.frame]
     strayed = restarted(pose, demonstrations.origin[parts.moves][flight], origin[flight])
     strayed = torch.cat([strayed[:, :2].clamp(0.0, FIELD_SIZE), strayed[:, 2:]], -1)
@@ -355,16 +372,16 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
             longest=demonstrations.longest,
             heading=-selection.turn,
         ),
-        tokens=demonstrations.tokens[flights],
-        path_map=to_map(demonstrations.path_world[flights], origin),
-        num_points=demonstrations.num_points[flights],
-        faced_map=to_map(demonstrations.faced_world[flights][:, None], origin)[:, 0],
+        tokens=demonstrations.tokens[rows],
+        path_map=to_map(demonstrations.path_world[rows], origin),
+        num_points=demonstrations.num_points[rows],
+        faced_map=to_map(demonstrations.faced_world[rows][:, None], origin)[:, 0],
         landmark_map=to_map(demonstrations.landmark_place[field], origin),
         landmark_class=demonstrations.landmark_class[field],
         action=demonstrations.action[parts.frame[planned]],
         is_visible=_visible(
             demonstrations, taken[planned], field[parts.prediction_flight], None if tilt is None else tilt[planned]
         ),
-        mentioned=demonstrations.mentioned[flights],
+        mentioned=demonstrations.mentioned[rows],
         is_counted=torch.arange(selection.sizes.predictions, device=flights.device) < parts.num_predictions,
     )

@@ -284,8 +284,8 @@ def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch
 
 
 def usual_sizes(demonstrations: Demonstrations, limits: Sizes) -> tuple[int, int]:
-    """Frames and predictions that are enough for nine in ten of the batches that fit the limits."""
-    counts = _counts(demonstrations)
+    """Frames and predictions that are enough for this process's part of nine in ten batches that fit the limits."""
+    counts = [np.where(demonstrations.is_own.numpy(), count, 0) for count in _counts(demonstrations)]
     batches = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))
     sizes = [[count[flights.numpy()].sum() for flights in batches] for count in counts]
     frames, predictions = (math.ceil(np.quantile(each, 0.9)) for each in sizes)

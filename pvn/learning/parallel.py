@@ -1,19 +1,24 @@
 """Several processes, started with torchrun, that train one agent or share out the flights of an evaluation.
 
-In training each takes its part of a batch; losses and gradients are summed over all.
+In training each has a share of the corpus. Of every batch it takes the flights of its own share; gradients are summed
+over all processes, while they are still being computed.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
 
 Value = TypeVar("Value")
+MESSAGE_BYTES = 2**20
+"""Gradients are sent in messages of about this size: small enough that most are under way long before the backward pass
+ends, and large enough that their number does not count."""
 
 
 def _end(*_: object) -> None:
@@ -40,11 +45,6 @@ def num_processes() -> int:
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
-def my_part(flights: Tensor) -> Tensor:
-    """This process's share of a batch's flights (B,)."""
-    return flights[rank() :: num_processes()]
-
-
 def total(values: Tensor) -> Tensor:
     """Values summed over all processes."""
     if distributed.is_initialized():
@@ -53,24 +53,58 @@ def total(values: Tensor) -> Tensor:
     return values
 
 
-def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Give every process the sum of all processes' gradients, in one message."""
+def in_messages(parameters: Iterable[nn.Parameter], message_bytes: int = MESSAGE_BYTES) -> list[list[nn.Parameter]]:
+    """Parameters by the message that takes their gradients: the last first, as a backward pass finishes them."""
+    messages: list[list[nn.Parameter]] = [[]]
+    size = 0
+    for parameter in reversed(list(parameters)):
+        if size >= message_bytes:
+            messages.append([])
+            size = 0
+        messages[-1].append(parameter)
+        size += parameter.numel() * parameter.element_size()
+    return messages
+
+
+@contextmanager
+def summed_gradients(parameters: Iterable[nn.Parameter], message_bytes: int = MESSAGE_BYTES) -> Iterator[None]:
+    """A context for one backward pass, after which every process has the sums of all processes' gradients.
+
+    There are no gradients before. A message is sent as soon as all its gradients are there, so that most of them travel
+    during the pass; always in the same order, since processes tell messages apart by nothing else. Messages with
+    parameters that get no gradient, the same ones in all processes, wait for the end of the pass.
+    """
     if not distributed.is_initialized():
+        yield
         return
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    distributed.all_reduce(flat)
-    offset = 0
-    for gradient in gradients:
-        gradient.copy_(flat[offset : offset + gradient.numel()].view_as(gradient))
-        offset += gradient.numel()
+    messages = in_messages(parameters, message_bytes)
+    number_of: dict[Tensor, int] = {one: number for number, message in enumerate(messages) for one in message}
+    num_missing = [len(message) for message in messages]
+    sent: list[tuple[list[Tensor], Tensor, distributed.Work]] = []
 
+    def send() -> None:
+        gradients = [parameter.grad for parameter in messages[len(sent)] if parameter.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        sent.append((gradients, flat, distributed.all_reduce(flat, async_op=True)))
 
-def broadcast_parameters(parameters: Iterable[nn.Parameter]) -> None:
-    """Give every process the first one's parameters."""
-    if distributed.is_initialized():
-        for parameter in parameters:
-            distributed.broadcast(parameter.data, 0)
+    def note(parameter: Tensor) -> None:
+        num_missing[number_of[parameter]] -= 1
+        while len(sent) < len(messages) and num_missing[len(sent)] == 0:
+            send()
+
+    hooks = [one.register_post_accumulate_grad_hook(note) for one in number_of]  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    while len(sent) < len(messages):
+        send()
+    for gradients, flat, work in sent:
+        work.wait()
+        lengths = [gradient.numel() for gradient in gradients]
+        for gradient, summed in zip(gradients, torch.split(flat, lengths), strict=True):
+            gradient.copy_(summed.view_as(gradient))
 
 
 def gathered(value: Value) -> list[Value]:

@@ -181,7 +181,7 @@ def recipe_for(system: System, preset: Preset) -> Recipe | ImitationRecipe:
 
 
 def train_system(
-    corpus: Corpus | None,
+    corpus: Corpus | Path | None,
     system: System,
     recipe: Recipe | ImitationRecipe,
     folder: Path,
@@ -193,7 +193,7 @@ def train_system(
 ) -> LearnedAgent:
     """Train a system of the table; checkpoints and the agent go to `folder`.
 
-    corpus: None to have it made as the recipe says, in the folder corpus of `folder`.
+    corpus: in memory, or its folder; None to have it made as the recipe says, in the folder corpus of `folder`.
     """
     from pvn.simulator.simulator import checked_device
 
@@ -208,6 +208,8 @@ def train_system(
             )  # fmt: skip
     if corpus is None:
         raise ValueError(f"corpus: got none for preset {recipe.name}, expected one; make it with `pvn corpus make`")
+    if isinstance(corpus, Path):
+        corpus = read_corpus(corpus, ("train", "dev"))
     assert system.agent_class is not None
     agent_class = cast(type[ImitatingAgent], system.agent_class())
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
@@ -244,6 +246,6 @@ def train(
     system, folder = find_system(agent), Path(out)
     recipe = with_changes(recipe_for(system, preset), changes or {}).with_seed(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    if corpus is not None and not isinstance(corpus, Corpus):
-        corpus = read_corpus(corpus, ("train", "dev"))
+    if isinstance(corpus, str):
+        corpus = Path(corpus)
     return train_system(corpus, system, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -42,6 +42,8 @@ from pvn.simulator.interface import SimulatorConfig
 CHECKPOINT = "stage1_training.safetensors"
 LARGEST_HEIGHT_SPREAD = SimulatorConfig().altitude - 1.0
 """Metres; no picture is taken from much less than a metre above the ground."""
+WORD_FLIGHTS = 64
+"""Flights in a step in which only the instruction encoder is trained."""
 SPARE_PREDICTIONS = 1.3
 """Predictions for which stage 1 is compiled, as a multiple of those that long flights have: every flight begins with
 one, so short flights have more."""
@@ -108,18 +110,14 @@ def planned_sizes(config: Stage1Config, is_from_above: bool = False) -> tuple[in
 def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tuple[int, int]:
     """Pictures and predictions in a step for which stage 1 is compiled: as planned, if the demonstrations fit.
 
-    Batches that are counted in flights have mostly far fewer pictures than the longest flights would: nine in ten fit,
-    and the others are computed in several pieces.
+    Batches that are counted in flights have mostly far fewer pictures than the longest flights would, and a process's
+    part of a batch varies: nine in ten fit, and the others are computed in several pieces.
     """
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
-    if config.flights_per_batch is not None:
-        frames, predictions = usual_sizes(demonstrations, limits)
-    else:
-        planned = planned_sizes(config, demonstrations.overhead_px is not None)
-        frames, predictions = max(limits.frames, planned[0]), max(limits.predictions, planned[1])
-    # A process's part of a batch varies a little in size.
-    share = 1.0 if parallel.num_processes() == 1 else 1.1 / parallel.num_processes()
-    return math.ceil(frames * share), math.ceil(predictions * share)
+    if config.flights_per_batch is not None or parallel.num_processes() > 1:
+        return usual_sizes(demonstrations, limits)
+    planned = planned_sizes(config, demonstrations.overhead_px is not None)
+    return max(limits.frames, planned[0]), max(limits.predictions, planned[1])
 
 
 def try_part(model: VisitationModel, part: CompiledPart) -> None:
@@ -165,26 +163,38 @@ def _add(losses: Sequence[LossSums]) -> LossSums:
     return LossSums(**{name: torch.stack([getattr(part, name) for part in losses]).sum(0) for name in vars(losses[0])})
 
 
+def _everywhere(losses: LossSums) -> LossSums:
+    """The sums over all processes."""
+    return LossSums(**{name: parallel.total(value) for name, value in vars(losses).items()})
+
+
 def _detached(losses: LossSums) -> LossSums:
     return LossSums(**{name: value.detach() for name, value in vars(losses).items()})
 
 
-def measure_stage1(model: VisitationModel, demonstrations: Demonstrations, config: Stage1Config) -> dict[str, float]:
-    """Losses on demonstrations that are not trained on, without rotations and strays.
+def measure_stage1(
+    model: VisitationModel, demonstrations: Demonstrations | None, config: Stage1Config
+) -> dict[str, float]:
+    """Losses on demonstrations that are not trained on, those of all processes, without rotations and strays.
 
-    In training mode and with gradients, though they are not used: otherwise compiled code would be compiled again.
+    demonstrations: None if this process has none. In training mode and with gradients, though they are not used:
+    otherwise compiled code would be compiled again.
     """
     was_training = model.training
     model.train()
-    limits = batch_limits(demonstrations, config.frames_per_batch)
-    parts = []
-    for flights in draw_batches(demonstrations, limits, torch.Generator().manual_seed(0)):
+    parts = [LossSums(**{each.name: torch.zeros((), device=model.places.device) for each in fields(LossSums)})]
+    batches = []
+    if demonstrations is not None:
+        limits = batch_limits(demonstrations, config.frames_per_batch)
+        batches = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))
+    for flights in batches:
+        assert demonstrations is not None
         batch = take_batch(demonstrations, select(demonstrations, flights))
         with precision(demonstrations.device):
             visitation = model(batch.frames, batch.tokens)
         parts.append(_detached(stage1_losses(visitation, batch, model.heads, model.config.grid, config.losses)))
     model.train(was_training)
-    return means(_add(parts))
+    return means(_everywhere(_add(parts)))
 
 
 def learn_words(
@@ -207,13 +217,15 @@ def learn_words(
     optimizer = optimizer_class(config.optimizer)(
         [group], weight_decay=config.weight_decay, fused=is_cuda, capturable=is_cuda
     )
-    flights = torch.zeros(64, dtype=torch.int64, device=device)
+    rows = torch.zeros(WORD_FLIGHTS, dtype=torch.int64, device=device)
 
-    def take_step() -> Tensor:
-        mentioned = heads.mentioned(model.instruction(demonstrations.tokens[flights]).embedding)
-        loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[flights].float())
+    def take_step(rows: Tensor, share: float) -> Tensor:
+        """A step on own flights, which are that share of the step's; the loss of this share."""
+        mentioned = heads.mentioned(model.instruction(demonstrations.tokens[rows]).embedding)
+        loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[rows].float()) * share
         optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
+        with parallel.summed_gradients(learners):
+            torch.autograd.backward(loss)
         clip_gradients(learners, config.max_gradient_norm)
         optimizer.step()
         return loss.detach() * mentioned.shape[1]
@@ -221,19 +233,19 @@ def learn_words(
     generator, replay = torch.Generator().manual_seed(config.seed), None
     with own_stream() if is_cuda else nullcontext():
         for step in range(config.word_steps):
-            drawn = torch.randint(len(demonstrations), (64,), generator=generator)
+            drawn = torch.randint(len(demonstrations), (WORD_FLIGHTS,), generator=generator)
+            own = demonstrations.row[drawn[demonstrations.is_own[drawn]]]
             set_rate(optimizer, config.rate_share(step, config.word_steps))
             if is_recorded and step == STEPS_BEFORE_RECORDING:
-                replay = record(take_step, [flights])
+                replay = record(lambda: take_step(rows, 1.0), [rows])
             if replay is None:
-                flights.copy_(drawn)
-                loss = take_step()
+                # Without own flights, as may happen among many processes, on any flight, which does not count.
+                loss = take_step((own if len(own) else rows[:1]).to(device), len(own) / WORD_FLIGHTS)
             else:
-                loss = replay([drawn])
+                loss = replay([own])
             if step % 100 == 0 or step == config.word_steps - 1:
-                watch(step, config.word_steps, {"loss": float(loss)})
+                watch(step, config.word_steps, {"loss": float(parallel.total(loss))})
     optimizer.zero_grad(set_to_none=True)  # a recorded step keeps gradients in memory of its own
-    parallel.broadcast_parameters(learners)
 
 
 def stage1_step(
@@ -243,7 +255,7 @@ def stage1_step(
     config: Stage1Config,
     selection: Selection,
 ) -> tuple[Tensor, LossSums]:
-    """One step of gradient descent; the loss over all processes, and this process's sums."""
+    """One step of gradient descent; this process's part of the loss, and its sums."""
     batch = take_batch(demonstrations, selection)
     with precision(demonstrations.device):
         visitation = model(batch.frames, batch.tokens)
@@ -251,17 +263,17 @@ def stage1_step(
     counts = parallel.total(torch.stack([losses.num_predictions, losses.num_visible]))
     loss = objective(losses, config.losses, counts[0], counts[1])
     optimizer.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    parallel.sum_gradients(model.parameters())
+    with parallel.summed_gradients(model.parameters()):
+        torch.autograd.backward(loss)
     clip_gradients(model.parameters(), config.max_gradient_norm)
     optimizer.step()
-    return parallel.total(loss.detach()), _detached(losses)
+    return loss.detach(), _detached(losses)
 
 
 def select_stage1_batch(
     demonstrations: Demonstrations, config: Stage1Config, step: int, flights: Tensor, sizes: Sizes | None
 ) -> Selection:
-    """This process's part of a step's flights, some of them straying, maps, heights and looks changed at random."""
+    """This process's own among a step's flights, some of them straying, maps, heights and looks changed at random."""
     generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
     turn = torch.randn(len(flights), generator=generator) * config.turn_rad
     strays = torch.rand(len(flights), generator=generator) < config.stray_share
@@ -269,9 +281,10 @@ def select_stage1_batch(
     moves[strays] = flights[strays].roll(1)
     rise = (2 * torch.rand(len(flights), generator=generator) - 1) * config.height_spread
     draws = draw_looks(config.looks, len(flights), generator)
-    looks = None if draws is None else FlightLooks(config.looks, parallel.my_part(draws))
-    flights, turn, moves, rise = (parallel.my_part(part) for part in (flights, turn, moves, rise))
-    # The last batch of an epoch may have fewer flights than there are processes.
+    is_own = demonstrations.is_own[flights]
+    looks = None if draws is None else FlightLooks(config.looks, draws[is_own])
+    flights, turn, moves, rise = (values[is_own] for values in (flights, turn, moves, rise))
+    # A process may have none of a small batch's flights.
     return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS), rise, looks)
 
 
@@ -281,22 +294,21 @@ def train_stage1(
     config: Stage1Config,
     folder: Path,
     *,
-    dev_set: Demonstrations | None = None,
+    measure: Callable[[], dict[str, float]] | None = None,
     is_resumed: bool = False,
     watch: OnProgress = ignore_progress,
 ) -> None:
-    """Train; checkpoints go to `folder`. dev_set: flights that are not trained on, to measure on during training."""
+    """Train; checkpoints go to `folder`. measure: gives metrics of flights that are not trained on."""
 
     def report(result: tuple[Tensor, LossSums]) -> dict[str, float]:
         loss, losses = result
-        everywhere = LossSums(**{name: parallel.total(value) for name, value in vars(losses).items()})
-        return {"loss": float(loss), **means(everywhere)}
+        return {"loss": float(parallel.total(loss)), **means(_everywhere(losses))}
 
     optimise(
         model, demonstrations, config, folder / CHECKPOINT, name="stage 1",
         select_batch=lambda step, flights, sizes: select_stage1_batch(demonstrations, config, step, flights, sizes),
         take_step=lambda optimizer, selection: stage1_step(model, optimizer, demonstrations, config, selection),
         report=report,
-        measure=None if dev_set is None else lambda: measure_stage1(model, dev_set, config),
+        measure=measure,
         rate_option="stage1.learning-rate", is_resumed=is_resumed, watch=watch,
     )  # fmt: skip

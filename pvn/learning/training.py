@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
+import operator
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -16,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from pvn.checks import check_limits
-from pvn.corpus.alignment import align
-from pvn.corpus.segments import Corpus, Segment
-from pvn.corpus.vocabulary import Vocabulary
+from pvn.corpus.alignment import align_counted, count_events
+from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
+from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
@@ -129,13 +132,11 @@ COMPILER_PROCESSES = "torch._inductor.async_compile"
 """The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
-MIRRORED_ENVIRONMENT = 10_000_000
-"""Added to the numbers of mirrored fields."""
 
 
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
     """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
-    from pvn.corpus.mirroring import mirrored
+    from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT, mirrored
     from pvn.corpus.narrator.renaming import renamed
 
     natural = [segment for segment in segments if segment.source == "natural"]
@@ -180,7 +181,7 @@ def untrained(recipe: Recipe, vocabulary: Vocabulary) -> tuple[VisitationModel, 
 
 def _train_stage1(
     model: VisitationModel,
-    corpus: Corpus,
+    share: CorpusShare,
     vocabulary: Vocabulary,
     recipe: Recipe,
     folder: Path,
@@ -194,7 +195,8 @@ def _train_stage1(
     compiled: as in `train_pvn`.
     """
     config, began = recipe.stage1, time.perf_counter()
-    alignment = align(corpus["train"], vocabulary)
+    events = parallel.gathered(count_events(share.corpus["train"], vocabulary))
+    alignment = align_counted(functools.reduce(operator.add, events), vocabulary)
 
     def fly_oracle(segments: Sequence[Segment], frame_every: int) -> Demonstrations:
         return demonstrate(
@@ -203,8 +205,15 @@ def _train_stage1(
             config=SimulatorConfig(camera=recipe.camera), oracle=config.oracle, overhead_px=recipe.overhead_px,
         )  # fmt: skip
 
-    train_set = fly_oracle(training_segments(corpus["train"], recipe.text), config.frame_every)
-    dev_set = fly_oracle(corpus["dev"][: config.measured_flights], 1) if "dev" in corpus.splits else None
+    read = training_segments(share.corpus["train"], recipe.text)
+    train_set = fly_oracle(read, config.frame_every)
+    if parallel.num_processes() > 1:
+        from pvn.learning.shares import order_of, with_others
+
+        train_set = with_others(train_set, order_of(read, share))
+    has_dev = "dev" in share.corpus.splits
+    dev = share.among_first("dev", config.measured_flights)
+    dev_set = fly_oracle(dev, 1) if dev else None
     spent = {"demonstrations_s": time.perf_counter() - began}
     model.to(device)
     if device.type == "cuda":
@@ -220,13 +229,14 @@ def _train_stage1(
         take_batch(train_set, select(train_set, torch.zeros(1, dtype=torch.int64)))
     for process in compiled:
         process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
+    measure = functools.partial(measure_stage1, model, dev_set, config) if has_dev else None
     train_stage1(
-        model, train_set, config, folder, dev_set=dev_set, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
+        model, train_set, config, folder, measure=measure, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
     )
     spent["stage1_s"] = time.perf_counter() - began
     metrics: dict[str, Any] = dict(spent)
-    if dev_set is not None:
-        metrics["dev"] = measure_stage1(model, dev_set, config)
+    if measure is not None:
+        metrics["dev"] = measure()
     metrics |= peak_memory(device)
     return metrics
 
@@ -304,8 +314,17 @@ def stage2_beside(
         yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
 
 
+def _share_of(corpus: Corpus | Path, index: int, count: int) -> CorpusShare:
+    """One of `count` shares of the training and dev splits."""
+    from pvn.corpus.store import read_share
+
+    if isinstance(corpus, Corpus):
+        return share_of(corpus, index, count)
+    return read_share(corpus, ("train", "dev"), index, count)
+
+
 def train_pvn(
-    corpus: Corpus,
+    corpus: Corpus | Path,
     recipe: Recipe,
     folder: Path,
     *,
@@ -317,7 +336,8 @@ def train_pvn(
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist.
 
-    compiled: what `compiled_beside` gives, to be waited for before stage 1 is compiled here.
+    corpus: in memory, or its folder, of which each of several processes reads its share. compiled: what
+    `compiled_beside` gives, to be waited for before stage 1 is compiled here.
     """
     from pvn.learning.agent import save_agent
     from pvn.model.pvn import PVN
@@ -325,31 +345,43 @@ def train_pvn(
     from pvn.systems import AGENT_FILE
 
     device = checked_device(device)  # now, and not after stage 2 has been trained beside a stage 1 that cannot be
-    vocabulary = Vocabulary.from_texts(
-        (segment.task.instruction for segment in corpus["train"]), min_count=recipe.min_count
-    )
+    num_processes = parallel.num_processes()
+    share = _share_of(corpus, parallel.rank(), num_processes)
+    if not all(parallel.gathered(len(share.corpus["train"]) > 0)):
+        raise ValueError(
+            f"processes: got {num_processes}, but the training split has fewer environments; start fewer processes"
+        )
+    counts = count_words(segment.task.instruction for segment in share.corpus["train"])
+    vocabulary = Vocabulary.from_counts(sum(parallel.gathered(counts), Counter()), min_count=recipe.min_count)
     model, execution = untrained(recipe, vocabulary)
     metrics: dict[str, Any] = {}
     first, second = folder / STAGE1, folder / STAGE2
-    lessons = (execution, corpus["train"], recipe.stage2, folder, is_resumed)
     # With a GPU, the host has nothing else to do during stage 1.
-    is_beside = stage == "all" and device.type == "cuda" and parallel.num_processes() == 1
-    with stage2_beside(*lessons) if is_beside else nullcontext() as beside:
+    is_beside = stage == "all" and device.type == "cuda" and num_processes == 1
+    lessons = (recipe.stage2, folder, is_resumed)
+    with stage2_beside(execution, share.corpus["train"], *lessons) if is_beside else nullcontext() as beside:
         if stage in ("1", "all"):
-            metrics |= _train_stage1(model, corpus, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
+            metrics |= _train_stage1(model, share, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
             if parallel.rank() == 0:
                 write_tensors(first, model.state_dict())
         if beside is not None:
             metrics["stage2_s"] = beside.result()
     if stage in ("2", "all") and not is_beside and parallel.rank() == 0:
-        metrics["stage2_s"] = _train_stage2(*lessons, watch=stage_progress(watch, "stage 2"))
+        # This process alone trains it, on segments of all shares.
+        segments = (share if num_processes == 1 else _share_of(corpus, 0, 1)).corpus["train"]
+        metrics["stage2_s"] = _train_stage2(execution, segments, *lessons, watch=stage_progress(watch, "stage 2"))
     if stage == "2" and first.exists():
         load_weights(model, read_tensors(first), first)
     if (stage == "1" or is_beside) and second.exists():
         load_weights(execution, read_tensors(second), second)
     agent = PVN(model.to(device), execution.to(device), vocabulary, plan_every=recipe.plan_every)
     if parallel.rank() == 0:
-        origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(corpus["train"]), **metrics}
+        origin = {
+            "recipe": asdict(recipe),
+            "corpus": share.corpus.name,
+            "segments": share.num_segments["train"],
+            **metrics,
+        }
         write_json(folder / "training.json", origin)
         if first.exists() and second.exists():  # an agent with only one trained stage would fly badly
             save_agent(agent, folder / AGENT_FILE, origin)

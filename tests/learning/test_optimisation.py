@@ -66,7 +66,10 @@ def test_most_batches_fit_the_sizes_for_which_code_is_compiled_and_the_others_ta
     lengths = torch.randint(4, 40, (400,), generator=torch.Generator().manual_seed(0))
     step = torch.cat([torch.arange(length) for length in lengths.tolist()])
     many = replace(
-        shown, first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]), is_planned=step % 3 == 0
+        shown,
+        first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
+        is_planned=step % 3 == 0,
+        is_own=torch.ones(400, dtype=torch.bool),
     )
     config = Stage1Config(frames_per_batch=512, flights_per_batch=num_flights, stray_share=0.0)
     limits = batch_limits(many, 512, num_flights)

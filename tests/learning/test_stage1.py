@@ -210,7 +210,7 @@ def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, 
         shown_briefly,
         config,
         tmp_path / "a",
-        dev_set=shown_briefly,
+        measure=lambda: measure_stage1(model, shown_briefly, config),
         watch=lambda step, num, values: reports.append(values),
     )
     train_stage1(other, shown_briefly, config, tmp_path / "b")

@@ -97,7 +97,6 @@ def test_every_ablation_trains_and_flies(name, meadow, tmp_path):
 TRAIN = """
 import sys, json, torch
 from pathlib import Path
-from pvn.corpus.store import read_corpus
 from pvn.learning import parallel
 from pvn.learning.presets import recipe_for, train_system, with_changes
 from pvn.systems import SYSTEMS
@@ -111,8 +110,7 @@ def watch(stage, step, num_steps, values):
     if parallel.rank() == 0 and stage == "stage 1":
         with (folder / "losses.jsonl").open("a") as file:
             print(json.dumps([step, values["loss"]]), file=file, flush=True)
-corpus = read_corpus(sys.argv[1], ("train",))
-train_system(corpus, SYSTEMS["pvn"], recipe, folder, stage="1", is_resumed="resume" in sys.argv, watch=watch)
+train_system(Path(sys.argv[1]), SYSTEMS["pvn"], recipe, folder, stage="1", is_resumed="resume" in sys.argv, watch=watch)
 """
 
 
@@ -188,14 +186,14 @@ def train_here_and_beside():
 KILLED = """
 import os, signal, sys
 from pvn.cli import main
-from pvn.learning import parallel
-add_up, steps = parallel.sum_gradients, []
-def sum_gradients(parameters):
+from pvn.learning import parallel, stage1
+take_step, steps = stage1.stage1_step, []
+def stage1_step(*about):
     steps.append(1)
     if len(steps) == 4 and parallel.rank() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    add_up(parameters)
-parallel.sum_gradients = sum_gradients
+    return take_step(*about)
+stage1.stage1_step = stage1_step
 main(sys.argv[1:])
 """
 OPTIONS = (

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pvn.corpus.columns import Columns, pack_segments, unpack_segments
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
-from pvn.corpus.store import Columns, pack_segments, unpack_segments
 from pvn.files import replacing
 from pvn.world.landmarks import LANDMARK_NAMES
 
