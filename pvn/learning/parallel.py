@@ -6,8 +6,10 @@ over all processes, while they are still being computed.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -25,6 +27,11 @@ def _end(*_: object) -> None:
     raise RuntimeError("ended by torchrun")
 
 
+def _leave_others() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
 def join_others(device: str) -> None:
     """Join the other processes of a run that was started with torchrun, if it was; before anything is put on a GPU."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -33,6 +40,7 @@ def join_others(device: str) -> None:
         # When one process dies, torchrun ends the others, perhaps before they notice; they should still report it.
         signal.signal(signal.SIGTERM, _end)
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+        atexit.register(_leave_others)  # threads that still wait for messages would end the process with an error
 
 
 def rank() -> int:
@@ -77,28 +85,28 @@ def summed_gradients(parameters: Iterable[nn.Parameter], message_bytes: int = ME
     if not distributed.is_initialized():
         yield
         return
-    messages = in_messages(parameters, message_bytes)
-    number_of: dict[Tensor, int] = {one: number for number, message in enumerate(messages) for one in message}
-    num_missing = [len(message) for message in messages]
+    waiting = deque(in_messages(parameters, message_bytes))
+    missing: set[Tensor] = {parameter for message in waiting for parameter in message}
     sent: list[tuple[list[Tensor], Tensor, distributed.Work]] = []
 
     def send() -> None:
-        gradients = [parameter.grad for parameter in messages[len(sent)] if parameter.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        sent.append((gradients, flat, distributed.all_reduce(flat, async_op=True)))
+        gradients = [parameter.grad for parameter in waiting.popleft() if parameter.grad is not None]
+        if gradients:
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
+            sent.append((gradients, flat, distributed.all_reduce(flat, async_op=True)))
 
     def note(parameter: Tensor) -> None:
-        num_missing[number_of[parameter]] -= 1
-        while len(sent) < len(messages) and num_missing[len(sent)] == 0:
+        missing.remove(parameter)
+        while waiting and missing.isdisjoint(waiting[0]):
             send()
 
-    hooks = [one.register_post_accumulate_grad_hook(note) for one in number_of]  # type: ignore[no-untyped-call]
+    hooks = [one.register_post_accumulate_grad_hook(note) for one in missing]  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
-    while len(sent) < len(messages):
+    while waiting:
         send()
     for gradients, flat, work in sent:
         work.wait()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from pvn.corpus import store
-from pvn.corpus.segments import SOURCES, Annotation, Corpus, Segment
-from pvn.corpus.store import append_segments, check_new, identity, read_corpus, write_corpus
+from pvn.corpus.segments import SOURCES, SPLITS, Annotation, Corpus, Segment, share_of
+from pvn.corpus.store import append_segments, check_new, identity, read_corpus, read_share, write_corpus
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
 from pvn.world.task import Demonstration, Task
@@ -26,6 +26,55 @@ def test_a_corpus_is_read_back_as_it_was(meadow, tmp_path, are_same):
     assert again.name == "meadow" and are_same(meadow, again)
     assert store.origin(tmp_path / "corpus") == {"seed": 1}
     assert list(read_corpus(tmp_path / "corpus", ("dev",)).splits) == ["dev"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_shares_of_a_corpus_are_whole_environments_and_together_all_of_it(meadow, tmp_path, are_same, count):
+    train = meadow["train"]
+    cut = next(place for place in range(30, len(train)) if train[place].environment != train[place - 1].environment)
+    write_corpus(replace(meadow, splits={**meadow.splits, "train": train[:cut]}), tmp_path / "corpus")
+    append_segments(tmp_path / "corpus", "train", train[cut:])
+    whole = read_corpus(tmp_path / "corpus")
+    homes, together = {}, {split: {} for split in whole.splits}
+    for index in range(count):
+        share = read_share(tmp_path / "corpus", SPLITS, index, count)
+        assert share.num_segments == {split: len(segments) for split, segments in whole.splits.items()}
+        for split, segments in share.corpus.splits.items():
+            for segment, place in zip(segments, share.places[split].tolist(), strict=True):
+                assert homes.setdefault(segment.environment, index) == index
+                together[split][place] = segment
+    in_order = {split: tuple(found[place] for place in range(len(found))) for split, found in together.items()}
+    assert are_same(replace(whole, splits=in_order), whole)
+    if count == 2:
+        sizes = [len(read_share(tmp_path / "corpus", ("train",), index, 2).corpus) for index in (0, 1)]
+        assert min(sizes) > 0.3 * sum(sizes), "about equally many each"
+
+
+def test_a_share_of_a_corpus_in_memory_is_whole_environments_too(meadow):
+    shares = [share_of(meadow, index, 3) for index in range(3)]
+    homes = [{segment.environment for segment in share.corpus} for share in shares]
+    assert all(homes) and sum(map(len, homes)) == len(set.union(*homes))
+    for split, segments in meadow.splits.items():
+        pairs = [zip(share.places[split].tolist(), share.corpus[split], strict=True) for share in shares]
+        assert {place: segment for some in pairs for place, segment in some} == dict(enumerate(segments))
+    first = [segment for share in shares for segment in share.among_first("dev", 5)]
+    assert sorted(map(meadow["dev"].index, first)) == [0, 1, 2, 3, 4] and shares[0].among_first("test", 0) == []
+
+
+def test_a_damaged_column_is_noticed_by_every_share(meadow, tmp_path):
+    write_corpus(meadow, tmp_path / "corpus")
+    path = tmp_path / "corpus" / "dev-00000.safetensors"
+    columns = load_file(path)
+    columns["path"][0] = np.nan
+    save_file(columns, path)
+    manifest = json.loads((tmp_path / "corpus" / "corpus.json").read_text())
+    for part in manifest["parts"]:
+        del part["sha256"]
+    del manifest["sha256"]
+    (tmp_path / "corpus" / "corpus.json").write_text(json.dumps(manifest))
+    for index in (0, 1):
+        with pytest.raises(ValueError, match="path: got NaN or infinite numbers"):
+            read_share(tmp_path / "corpus", ("dev",), index, 2)
 
 
 def test_python_looks_for_no_garbage_while_a_corpus_is_read(meadow, tmp_path, monkeypatch):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -115,6 +120,36 @@ def copy_run_at():
         return lambda step, num_steps, values: step == at and shutil.copytree(folder, copy)
 
     return make
+
+
+@pytest.fixture
+def run_in_two_processes():
+    """Runs a script in this process and in another, as torchrun would in two others, which takes longer to start."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(script, *arguments):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = str(listener.getsockname()[1])
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        beside = os.environ | {"OMP_NUM_THREADS": "1"} | shared | {"RANK": "1", "LOCAL_RANK": "1"}
+        with (
+            subprocess.Popen([sys.executable, "-c", script, *arguments], env=beside) as other,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", ["", *arguments])
+            for name, value in (shared | {"RANK": "0", "LOCAL_RANK": "0"}).items():
+                patch.setenv(name, value)
+            try:
+                exec(script, {})
+                assert other.wait(600) == 0
+            finally:
+                other.kill()
+
+    yield run
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -114,12 +113,10 @@ train_system(Path(sys.argv[1]), SYSTEMS["pvn"], recipe, folder, stage="1", is_re
 """
 
 
-def train_here(*arguments, variables=None):
-    """Run TRAIN in this process, with additional environment variables."""
+def train_here(*arguments):
+    """Run TRAIN in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["", *arguments])
-        for name, value in (variables or {}).items():
-            patch.setenv(name, value)
         exec(TRAIN, {})
 
 
@@ -151,38 +148,6 @@ def test_a_killed_run_resumes_to_the_bit(small_corpus, uninterrupted, tmp_path):
     assert whole.keys() == resumed.keys() and all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
-def two_processes(*command):
-    """The command that starts another in two processes."""
-    ways = ["--nproc-per-node", "2", "--master-port", free_port()]
-    return [sys.executable, "-m", "torch.distributed.run", *ways, *map(str, command)]
-
-
-@pytest.fixture
-def train_here_and_beside():
-    """Runs TRAIN in this process and in another, as torchrun would in two others, which takes longer to start."""
-    before = signal.getsignal(signal.SIGTERM)
-
-    def train(*arguments):
-        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-        command = [sys.executable, "-c", TRAIN, *arguments]
-        with subprocess.Popen(command, env=ONE_THREAD | shared | {"RANK": "1", "LOCAL_RANK": "1"}) as other:
-            try:
-                train_here(*arguments, variables=shared | {"RANK": "0", "LOCAL_RANK": "0"})
-                assert other.wait(TIMEOUT) == 0
-            finally:
-                other.kill()
-
-    yield train
-    torch.distributed.destroy_process_group()
-    signal.signal(signal.SIGTERM, before)
-
-
 KILLED = """
 import os, signal, sys
 from pvn.cli import main
@@ -205,15 +170,16 @@ OPTIONS = (
 
 @pytest.mark.long
 def test_two_processes_take_the_same_steps_as_one_even_if_one_of_them_is_killed(
-    small_corpus, uninterrupted, train_here_and_beside, tmp_path
+    small_corpus, uninterrupted, run_in_two_processes, tmp_path
 ):
     killed = tmp_path / "killed.py"
     killed.write_text(KILLED)
     options = {"env": ONE_THREAD, "capture_output": True, "text": True, "timeout": TIMEOUT}
     train = ["train", *OPTIONS.split(), "--corpus", small_corpus, "--out", tmp_path]
-    ended = subprocess.run(two_processes(killed, *train), **options)
+    two = [sys.executable, *"-m torch.distributed.run --nproc-per-node 2 --standalone".split()]
+    ended = subprocess.run([*two, killed, *train], **options)
     assert ended.returncode != 0 and "start all of them again with --resume" in ended.stderr
-    train_here_and_beside(small_corpus, tmp_path, "resume")
+    run_in_two_processes(TRAIN, small_corpus, tmp_path, "resume")
     alone, together = losses_in(uninterrupted), losses_in(tmp_path)
     assert together.keys() == {step for step in alone if step >= 2}, "a checkpoint was written after two steps"
     for step, loss in together.items():
