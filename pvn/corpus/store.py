@@ -1,8 +1,8 @@
 """A corpus on disk: a folder that is read in a second and extended without rewriting its files (docs/formats.md).
 
-Each part holds whole environments of one split as columns in one safetensors file. `corpus.json`, the manifest, lists
-the parts and the landmark classes that they refer to by number. It is replaced last, so that a process killed at any
-moment leaves the corpus as it was.
+Each part holds whole environments of one split as columns (columns.py) in one safetensors file. `corpus.json`, the
+manifest, lists the parts and the landmark classes that they refer to by number. It is replaced last, so that a process
+killed at any moment leaves the corpus as it was.
 """
 
 from __future__ import annotations

@@ -87,7 +87,18 @@ class Demonstrations:
     @property
     def longest(self) -> int:
         """Frames of the longest flight."""
-        return int(self.first_frame.diff().max())
+        return int(self.num_frames.max())
+
+    @cached_property
+    def num_frames(self) -> np.ndarray:
+        """(N,) int64: frames of each flight."""
+        return np.diff(self.first_frame.numpy())
+
+    @cached_property
+    def num_predictions(self) -> np.ndarray:
+        """(N,) int64: predictions in each flight."""
+        planned = np.concatenate([[0], self.is_planned.numpy().cumsum()])
+        return np.diff(planned[self.first_frame.numpy()])
 
     @cached_property
     def row(self) -> Tensor:

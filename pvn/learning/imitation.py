@@ -36,6 +36,7 @@ from pvn.learning.optimisation import (
     draw_batches,
     ignore_progress,
     ignore_stage_progress,
+    in_units,
     make_optimizer,
     optimise,
     peak_memory,
@@ -215,7 +216,9 @@ def imitate(
         )
     optimise(
         model, demonstrations, recipe.imitation, folder / CHECKPOINT, name="imitation",
-        select_batch=lambda step, flights, sizes: select(demonstrations, flights, sizes=sizes),
+        select_batch=lambda step, flights, unit: select(
+            demonstrations, flights, sizes=unit and in_units(demonstrations, flights, unit)
+        ),
         take_step=lambda optimizer, selection: take_step(model, optimizer, demonstrations, recipe, selection),
         report=lambda losses: {name: float(value) for name, value in losses.items()},
         measure=None if dev_set is None else lambda: measure_imitation(model, dev_set, recipe),

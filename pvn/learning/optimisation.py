@@ -249,16 +249,9 @@ def load_training(path: Path, model: InstructedModel, optimizer: torch.optim.Opt
     return int(tensors["done"])
 
 
-def _counts(demonstrations: Demonstrations) -> tuple[np.ndarray, np.ndarray]:
-    """Frames (N,) and predictions (N,) of the flights."""
-    first = demonstrations.first_frame.numpy()
-    planned = np.concatenate([[0], demonstrations.is_planned.numpy().cumsum()])
-    return np.diff(first), np.diff(planned[first])
-
-
 def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: int | None = None) -> Sizes:
     """Limits of a batch of about `num_frames` frames and at most `num_flights` flights; few batches reach several."""
-    lengths, predictions = _counts(demonstrations)
+    lengths, predictions = demonstrations.num_frames, demonstrations.num_predictions
     longest, most = int(lengths.max()), int(predictions.max())
     frames = max(num_frames, longest)
     flights = math.ceil(1.05 * frames / lengths.mean())
@@ -271,7 +264,7 @@ def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: i
 
 def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
     """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
-    lengths, predictions = (counts.tolist() for counts in _counts(demonstrations))
+    lengths, predictions = demonstrations.num_frames.tolist(), demonstrations.num_predictions.tolist()
     order = torch.randperm(len(lengths), generator=generator)
     ends, num_frames, num_flights, num_predictions = [], 0, 0, 0
     for place, flight in enumerate(order.tolist()):
@@ -285,18 +278,22 @@ def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch
 
 def usual_sizes(demonstrations: Demonstrations, limits: Sizes) -> tuple[int, int]:
     """Frames and predictions that are enough for this process's part of nine in ten batches that fit the limits."""
-    counts = [np.where(demonstrations.is_own.numpy(), count, 0) for count in _counts(demonstrations)]
     batches = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))
-    sizes = [[count[flights.numpy()].sum() for flights in batches] for count in counts]
-    frames, predictions = (math.ceil(np.quantile(each, 0.9)) for each in sizes)
+    own = [flights[demonstrations.is_own[flights]].numpy() for flights in batches]
+    counts = demonstrations.num_frames, demonstrations.num_predictions
+    frames, predictions = (math.ceil(np.quantile([count[part].sum() for part in own], 0.9)) for count in counts)
     return frames, predictions
 
 
-def in_units(num_frames: int, num_predictions: int, unit: Sizes) -> Sizes:
-    """The fewest times the unit's frames and predictions into which those of a batch fit; its flights once.
+def in_units(demonstrations: Demonstrations, moves: Tensor, unit: Sizes) -> Sizes:
+    """The fewest times the unit's frames and predictions into which those of flights fit; its flights once.
 
-    Steps of few sizes can all be recorded, and a batch of short flights is not padded to the longest there are.
+    moves (B,): the flights whose movements are made. Steps of few sizes can all be recorded, and a batch of short
+    flights is not padded to the longest there are.
     """
+    num_frames, num_predictions = (
+        int(count[moves.numpy()].sum()) for count in (demonstrations.num_frames, demonstrations.num_predictions)
+    )
     times = max(math.ceil(num_frames / unit.frames), math.ceil(num_predictions / unit.predictions), 1)
     return replace(unit, frames=times * unit.frames, predictions=times * unit.predictions)
 
@@ -318,14 +315,14 @@ def optimise(
 ) -> None:
     """Train a model on demonstrations; checkpoints go to `path`.
 
-    select_batch(step, flights, sizes) gives the batch of a step, padded to sizes if there are any, which on a GPU are
-    multiples of the sizes for which the model is compiled; take_step takes one step of gradient descent on it; report
-    gives the metrics of a step's result, among them the loss; measure gives metrics on the dev split.
+    select_batch(step, flights, unit) gives the batch of a step; on a GPU there is a unit, the sizes for which the model
+    is compiled, and the batch is padded to a multiple of it (`in_units`); take_step takes one step of gradient descent
+    on it; report gives the metrics of a step's result, among them the loss; measure gives metrics on the dev split.
 
     Every step depends only on the seed and its number, so a resumed run takes the same steps.
     """
     device = demonstrations.device
-    is_recorded = device.type == "cuda" and parallel.num_processes() == 1
+    is_recorded = device.type == "cuda" and parallel.can_be_recorded()
     optimizer = make_optimizer(
         model, config.learning_rate, config.instruction_rate, config.weight_decay, device, config.optimizer
     )
@@ -334,7 +331,6 @@ def optimise(
     unit = replace(
         limits, frames=model.frames_at_once or limits.frames, predictions=model.maps_at_once or limits.predictions
     )
-    counts = _counts(demonstrations)
     epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
     batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
     num_steps, measured = len(batches), dict[str, float]()
@@ -344,13 +340,11 @@ def optimise(
     with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
             flights = batches[step]
-            # Flights that copy movements copy each other's, so that the batch has as many frames.
-            num_frames, num_predictions = (int(count[flights.numpy()].sum()) for count in counts)
-            sizes = in_units(num_frames, num_predictions, unit) if is_recorded else None
-            selection = select_batch(step, flights, sizes)
+            selection = select_batch(step, flights, unit if is_recorded else None)
+            sizes = selection.sizes
             set_rate(optimizer, config.rate_share(step, num_steps))
             torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
-            if sizes is not None:
+            if is_recorded:
                 launched[sizes] += 1
                 if launched[sizes] == STEPS_BEFORE_RECORDING + 1:
                     recorded[sizes] = record_selected(take, selection)

@@ -61,6 +61,11 @@ def total(values: Tensor) -> Tensor:
     return values
 
 
+def can_be_recorded() -> bool:
+    """Whether what this process sends can be part of a CUDA graph: only if it stays on the GPUs."""
+    return not distributed.is_initialized() or distributed.get_backend() == "nccl"
+
+
 def in_messages(parameters: Iterable[nn.Parameter], message_bytes: int = MESSAGE_BYTES) -> list[list[nn.Parameter]]:
     """Parameters by the message that takes their gradients: the last first, as a backward pass finishes them."""
     messages: list[list[nn.Parameter]] = [[]]

@@ -24,6 +24,7 @@ from pvn.learning.optimisation import (
     clip_gradients,
     draw_batches,
     ignore_progress,
+    in_units,
     optimise,
     optimizer_class,
     own_stream,
@@ -115,7 +116,8 @@ def compiled_sizes(demonstrations: Demonstrations, config: Stage1Config) -> tupl
     """
     limits = batch_limits(demonstrations, config.frames_per_batch, config.flights_per_batch)
     if config.flights_per_batch is not None or parallel.num_processes() > 1:
-        return usual_sizes(demonstrations, limits)
+        frames, predictions = zip(*parallel.gathered(usual_sizes(demonstrations, limits)), strict=True)
+        return max(frames), max(predictions)
     planned = planned_sizes(config, demonstrations.overhead_px is not None)
     return max(limits.frames, planned[0]), max(limits.predictions, planned[1])
 
@@ -210,19 +212,21 @@ def learn_words(
     assert model.heads is not None
     heads, device = model.heads, demonstrations.device
     is_cuda = device.type == "cuda"
-    is_recorded = is_cuda and parallel.num_processes() == 1
+    is_recorded = is_cuda and parallel.can_be_recorded()
     learners = [*model.instruction.parameters(), *heads.mentioned.parameters()]
     rate = torch.zeros((), device=device) if is_cuda else 0.0  # a recorded step reads it from the GPU
     group = {"params": learners, "lr": rate, "highest": config.word_learning_rate}
     optimizer = optimizer_class(config.optimizer)(
         [group], weight_decay=config.weight_decay, fused=is_cuda, capturable=is_cuda
     )
-    rows = torch.zeros(WORD_FLIGHTS, dtype=torch.int64, device=device)
+    rows, is_own = (torch.zeros(WORD_FLIGHTS, dtype=kind, device=device) for kind in (torch.int64, torch.float32))
 
-    def take_step(rows: Tensor, share: float) -> Tensor:
-        """A step on own flights, which are that share of the step's; the loss of this share."""
+    def take_step() -> Tensor:
+        """A step on flights of which only this process's own count; their part of the loss."""
         mentioned = heads.mentioned(model.instruction(demonstrations.tokens[rows]).embedding)
-        loss = functional.binary_cross_entropy_with_logits(mentioned, demonstrations.mentioned[rows].float()) * share
+        loss = functional.binary_cross_entropy_with_logits(
+            mentioned, demonstrations.mentioned[rows].float(), weight=is_own[:, None]
+        )
         optimizer.zero_grad(set_to_none=True)
         with parallel.summed_gradients(learners):
             torch.autograd.backward(loss)
@@ -233,16 +237,18 @@ def learn_words(
     generator, replay = torch.Generator().manual_seed(config.seed), None
     with own_stream() if is_cuda else nullcontext():
         for step in range(config.word_steps):
-            drawn = torch.randint(len(demonstrations), (WORD_FLIGHTS,), generator=generator)
-            own = demonstrations.row[drawn[demonstrations.is_own[drawn]]]
+            flights = torch.randint(len(demonstrations), (WORD_FLIGHTS,), generator=generator)
+            own = demonstrations.is_own[flights]
+            drawn = [torch.where(own, demonstrations.row[flights], 0), own.float()]
             set_rate(optimizer, config.rate_share(step, config.word_steps))
             if is_recorded and step == STEPS_BEFORE_RECORDING:
-                replay = record(lambda: take_step(rows, 1.0), [rows])
+                replay = record(take_step, [rows, is_own])
             if replay is None:
-                # Without own flights, as may happen among many processes, on any flight, which does not count.
-                loss = take_step((own if len(own) else rows[:1]).to(device), len(own) / WORD_FLIGHTS)
+                rows.copy_(drawn[0])
+                is_own.copy_(drawn[1])
+                loss = take_step()
             else:
-                loss = replay([own])
+                loss = replay(drawn)
             if step % 100 == 0 or step == config.word_steps - 1:
                 watch(step, config.word_steps, {"loss": float(parallel.total(loss))})
     optimizer.zero_grad(set_to_none=True)  # a recorded step keeps gradients in memory of its own
@@ -271,7 +277,7 @@ def stage1_step(
 
 
 def select_stage1_batch(
-    demonstrations: Demonstrations, config: Stage1Config, step: int, flights: Tensor, sizes: Sizes | None
+    demonstrations: Demonstrations, config: Stage1Config, step: int, flights: Tensor, unit: Sizes | None
 ) -> Selection:
     """This process's own among a step's flights, some of them straying, maps, heights and looks changed at random."""
     generator = torch.Generator().manual_seed(config.seed * 1_000_003 + 500_000 + step)
@@ -284,8 +290,9 @@ def select_stage1_batch(
     is_own = demonstrations.is_own[flights]
     looks = None if draws is None else FlightLooks(config.looks, draws[is_own])
     flights, turn, moves, rise = (values[is_own] for values in (flights, turn, moves, rise))
-    # A process may have none of a small batch's flights.
-    return select(demonstrations, flights, turn, moves, sizes or (None if len(flights) else NO_FLIGHTS), rise, looks)
+    if not len(flights) and unit is None:  # a process may have none of a small batch's flights
+        unit = NO_FLIGHTS
+    return select(demonstrations, flights, turn, moves, unit and in_units(demonstrations, moves, unit), rise, looks)
 
 
 def train_stage1(
@@ -306,7 +313,7 @@ def train_stage1(
 
     optimise(
         model, demonstrations, config, folder / CHECKPOINT, name="stage 1",
-        select_batch=lambda step, flights, sizes: select_stage1_batch(demonstrations, config, step, flights, sizes),
+        select_batch=lambda step, flights, unit: select_stage1_batch(demonstrations, config, step, flights, unit),
         take_step=lambda optimizer, selection: stage1_step(model, optimizer, demonstrations, config, selection),
         report=report,
         measure=measure,

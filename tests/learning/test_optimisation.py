@@ -78,7 +78,7 @@ def test_most_batches_fit_the_sizes_for_which_code_is_compiled_and_the_others_ta
     unit, times = Sizes(frames, limits.flights, predictions), []
     for flights in draw_batches(many, limits, torch.Generator().manual_seed(0)):
         own = select(many, flights).sizes
-        sizes = in_units(own.frames, own.predictions, unit)
+        sizes = in_units(many, flights, unit)
         times.append(sizes.frames // frames)
         assert sizes == Sizes(times[-1] * frames, limits.flights, times[-1] * predictions)
         assert select(many, flights, sizes=sizes).sizes == sizes  # it fits
