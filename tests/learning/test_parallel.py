@@ -5,6 +5,7 @@ import torch
 from torch import distributed, nn
 
 from pvn.learning import parallel
+from pvn.learning.optimisation import own_stream, record
 
 
 @pytest.fixture
@@ -88,3 +89,34 @@ for message_bytes in (1, 20, 2**20):
 @pytest.mark.long
 def test_two_processes_have_the_sums_of_both(run_in_two_processes):
     run_in_two_processes(SUM)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_sums_that_stay_on_gpus_are_part_of_a_recorded_step():
+    distributed.init_process_group("nccl", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        assert parallel.can_be_recorded()
+        model, values = network().cuda(), torch.ones(3, 4, device="cuda")
+
+        def take_step():
+            model.zero_grad(set_to_none=True)
+            with parallel.summed_gradients(model.parameters(), message_bytes=100):
+                model(values).square().sum().backward()
+            return [one.grad for one in model.parameters()]
+
+        with own_stream():
+            for _ in range(3):
+                take_step()
+            replay = record(take_step, [values])
+            others = torch.full((3, 4), 0.5)
+            summed = [gradient.cpu() for gradient in replay([others])]
+    finally:
+        distributed.destroy_process_group()
+    alone = network()
+    alone(others).square().sum().backward()
+    for gradient, one in zip(summed, alone.parameters(), strict=True):
+        torch.testing.assert_close(gradient, one.grad, rtol=1e-2, atol=1e-3)
+
+
+def test_what_goes_through_the_host_is_not_recorded(alone):
+    assert not parallel.can_be_recorded()
