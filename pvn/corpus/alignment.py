@@ -198,7 +198,7 @@ def align_counted(
     """The alignment of a vocabulary with landmark classes in training segments whose events were counted."""
     if not counts.num_segments:
         raise ValueError("alignment: got no segments, expected those of a training split")
-    num_segments, num_near, num_said, num_both = vars(counts).values()
+    num_segments, num_near, num_said, num_both = counts.num_segments, counts.num_near, counts.num_said, counts.num_both
     # Where a term and a class never occur together the score is 0; ln 1 stands in for ln 0.
     ratio = num_both * num_segments / np.maximum(num_near * num_said[:, None], 1)
     score = num_both / num_segments * np.log(np.where(num_both, ratio, 1.0))

@@ -106,13 +106,15 @@ def check_columns(columns: Mapping[str, npt.NDArray[Any]]) -> None:
             raise ValueError(f"{name}: expected numbers that rise from 0 to {length}")
 
 
-def share_of_columns(columns: Mapping[str, npt.NDArray[Any]], index: int, count: int) -> tuple[Columns, Places]:
+def share_of_columns(
+    columns: Mapping[str, npt.NDArray[Any]], index: int, count: int, before: int = 0
+) -> tuple[Columns, Places]:
     """The columns of one of `count` shares of a part's environments, and the places of its segments in the part.
 
-    Columns are looked up one after the other, so that they need not all be in memory.
+    before: environments in earlier parts. Columns are looked up one after the other: they need not all be in memory.
     """
     environments = columns["segment_environment"]
-    is_own_segment = is_in_share(environments, index, count)
+    is_own_segment = is_in_share(environments, index, count, before)
     is_own_field = np.isin(columns["field_environment"], environments[is_own_segment])
     own: Columns = {}
     for name in _SHAPES.keys() & columns.keys():

@@ -164,13 +164,14 @@ class CorpusShare:
         return [segment for segment, place in zip(self.corpus[split], self.places[split], strict=True) if place < count]
 
 
-def is_in_share(environments: npt.NDArray[np.int64], index: int, count: int) -> npt.NDArray[np.bool_]:
-    """Which of the segments or fields with these environments (N,) are in one of `count` shares.
+def is_in_share(environments: npt.NDArray[np.int64], index: int, count: int, before: int = 0) -> npt.NDArray[np.bool_]:
+    """Which of the segments of these environments (N,) are in one of `count` shares.
 
-    Neighbours are in different shares, so that each has its part of every source of instructions.
+    before: how many environments there are before these. Neighbours are in different shares, so that each has its part
+    of every source of instructions.
     """
     number: npt.NDArray[Any] = np.unique(environments, return_inverse=True)[1]
-    return number % count == index
+    return (before + number) % count == index
 
 
 def share_of(corpus: Corpus, index: int, count: int) -> CorpusShare:

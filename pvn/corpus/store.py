@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,11 +113,11 @@ class _ColumnsOnDisk(Mapping[str, npt.NDArray[Any]]):
 
 
 def _read_part(
-    path: Path, classes: Sequence[str], unannotated: Source, digest: str | None, index: int = 0, count: int = 1
-) -> tuple[list[Segment], Places, int]:
-    """The segments of one of `count` shares of a part, their places in it, and how many it has.
+    path: Path, classes: Sequence[str], unannotated: Source, digest: str | None, index: int, count: int, before: int
+) -> tuple[list[Segment], Places, npt.NDArray[np.int64]]:
+    """The segments of one of `count` shares of a part, their places in it, and the environments of all its segments.
 
-    digest: the part's checksum, None if the manifest has none.
+    digest: the part's checksum, None if the manifest has none; before: environments in earlier parts of the split.
     """
     try:
         if digest is not None and _digest(path) != digest:
@@ -124,15 +125,15 @@ def _read_part(
         if count == 1:
             columns = load_file(path)
             check_columns(columns)
-            num_segments = len(columns["segment_environment"])
-            places = np.arange(num_segments)
+            environments = columns["segment_environment"]
+            places = np.arange(len(environments))
         else:
             with safe_open(path, framework="numpy") as file:  # all columns at once might not fit into memory
                 stored = _ColumnsOnDisk(file)
                 check_columns(stored)
-                num_segments = len(stored["segment_environment"])
-                columns, places = share_of_columns(stored, index, count)
-        return unpack_segments(columns, classes, unannotated), places, num_segments
+                environments = stored["segment_environment"]
+                columns, places = share_of_columns(stored, index, count, before)
+        return unpack_segments(columns, classes, unannotated), places, environments
     except UnknownClassError as unknown:
         raise ValueError(
             f"{path}: got the landmark class {str(unknown)!r}, expected one that pvn has (`pvn show catalogue`); read "
@@ -230,18 +231,20 @@ def read_share(folder: Path | str, splits: Sequence[Split], index: int, count: i
     unannotated: Source = "lani" if str(manifest["name"]).startswith("lani") else "phrases"
     found: dict[Split, list[Segment]] = {}
     places: dict[Split, list[Places]] = {}
-    num_segments: dict[Split, int] = {}
+    num_segments, num_environments = Counter[Split](), Counter[Split]()
     was_enabled = gc.isenabled()
     gc.disable()  # all that is made stays, so there is no garbage to look for
     try:
         for part in manifest["parts"]:
             if part["split"] in splits:
                 split, file = part["split"], folder / part["file"]
-                segments, own, size = _read_part(file, classes, unannotated, part.get("sha256"), index, count)
-                before = num_segments.get(split, 0)
+                segments, own, environments = _read_part(
+                    file, classes, unannotated, part.get("sha256"), index, count, num_environments[split]
+                )
                 found.setdefault(split, []).extend(segments)
-                places.setdefault(split, []).append(before + own)
-                num_segments[split] = before + size
+                places.setdefault(split, []).append(num_segments[split] + own)
+                num_segments[split] += len(environments)
+                num_environments[split] += len(np.unique(environments))
     finally:
         if was_enabled:
             gc.enable()

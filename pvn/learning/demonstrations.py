@@ -39,8 +39,8 @@ MIN_VISIBLE_PIXELS = 6
 class Demonstrations:
     """N demonstrations, flown by the oracle; K frames in all, end to end.
 
-    Of M of them it has everything. Several processes that train together have M each, and of the others only how they
-    were flown; in a single process M is N.
+    M of them are this process's own: of these it has fields, instructions and paths. Of the others, which several
+    processes that train together have, it knows only how they were flown. In a single process M is N.
     """
 
     simulator: Simulator
@@ -56,7 +56,7 @@ class Demonstrations:
     origin: Tensor
     """Start poses (N, 3), x, y, yaw, field frame."""
     is_own: Tensor
-    """(N,) bool, on the host: which of the flights are the M."""
+    """(N,) bool, on the host: which of the flights are this process's own."""
     field: Tensor
     """(M,) int64: the field of each flight."""
     path_world: Tensor
@@ -102,7 +102,7 @@ class Demonstrations:
 
     @cached_property
     def row(self) -> Tensor:
-        """(N,) int64, on the host: which of the M a flight is; meaningless where it is none of them."""
+        """(N,) int64, on the host: where a flight is among the M; meaningless if it is none of them."""
         return self.is_own.cumsum(0) - 1
 
 
@@ -165,10 +165,11 @@ def demonstrate(
 def flown_again(
     demonstrations: Demonstrations, flights: Tensor, pose_world: Tensor, action: Tensor, lengths: Tensor
 ) -> Demonstrations:
-    """The same tasks, those of flights (M,), flown differently: poses (K, 6), end to end, and the oracle's actions
-    (K, 3) there, as in Demonstrations; lengths (M,). Every frame is followed by a prediction. All on the host.
+    """The same tasks, those of flights (B,), flown differently: poses (K, 6), end to end, and the oracle's actions
+    (K, 3) there, as in Demonstrations; lengths (B,). Every frame is followed by a prediction. All on the host, and
+    for a single process.
     """
-    chosen, rows = flights.to(demonstrations.device), demonstrations.row[flights].to(demonstrations.device)
+    chosen = flights.to(demonstrations.device)
     return replace(
         demonstrations,
         pose_world=pose_world.to(demonstrations.device),
@@ -177,12 +178,12 @@ def flown_again(
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
         origin=demonstrations.origin[chosen],
         is_own=torch.ones(len(flights), dtype=torch.bool),
-        field=demonstrations.field[rows],
-        path_world=demonstrations.path_world[rows],
-        num_points=demonstrations.num_points[rows],
-        faced_world=demonstrations.faced_world[rows],
-        tokens=demonstrations.tokens[rows],
-        mentioned=demonstrations.mentioned[rows],
+        field=demonstrations.field[chosen],
+        path_world=demonstrations.path_world[chosen],
+        num_points=demonstrations.num_points[chosen],
+        faced_world=demonstrations.faced_world[chosen],
+        tokens=demonstrations.tokens[chosen],
+        mentioned=demonstrations.mentioned[chosen],
     )
 
 
@@ -206,7 +207,7 @@ class SelectionParts:
     flights: Tensor
     """(B,): which of the demonstrations' flights."""
     rows: Tensor
-    """(B,): which of those of which there is everything."""
+    """(B,): their places among the M."""
     moves: Tensor
     """(B,): the flights whose movements they copy."""
     first_frame: Tensor
@@ -305,7 +306,7 @@ def select(
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    The flights are among those of which there is everything. moves (B,) int64: any flights, whose movements each flight
+    The flights are this process's own. moves (B,) int64: any flights, whose movements each flight
     copies, from its own start; its own movements if not given. The instruction and the demonstrated path stay each
     flight's own. rise (B,): added to the height of their pictures, metres. looks: of the flights, on the host.
     """

@@ -282,7 +282,7 @@ def usual_sizes(demonstrations: Demonstrations, limits: Sizes) -> tuple[int, int
     own = [flights[demonstrations.is_own[flights]].numpy() for flights in batches]
     counts = demonstrations.num_frames, demonstrations.num_predictions
     frames, predictions = (math.ceil(np.quantile([count[part].sum() for part in own], 0.9)) for count in counts)
-    return frames, predictions
+    return max(frames, 1), max(predictions, 1)  # of very small batches a process may have none of nine in ten
 
 
 def in_units(demonstrations: Demonstrations, moves: Tensor, unit: Sizes) -> Sizes:

@@ -40,7 +40,10 @@ def join_others(device: str) -> None:
         # When one process dies, torchrun ends the others, perhaps before they notice; they should still report it.
         signal.signal(signal.SIGTERM, _end)
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
-        atexit.register(_leave_others)  # threads that still wait for messages would end the process with an error
+        if device != "cuda":
+            # Threads that still wait for messages would end the process with an error. NCCL's do not; after an error
+            # it would wait here for messages that never come.
+            atexit.register(_leave_others)
 
 
 def rank() -> int:
@@ -84,8 +87,9 @@ def summed_gradients(parameters: Iterable[nn.Parameter], message_bytes: int = ME
     """A context for one backward pass, after which every process has the sums of all processes' gradients.
 
     There are no gradients before. A message is sent as soon as all its gradients are there, so that most of them travel
-    during the pass; always in the same order, since processes tell messages apart by nothing else. Messages with
-    parameters that get no gradient, the same ones in all processes, wait for the end of the pass.
+    during the pass; always in the same order, since processes tell messages apart by nothing else. A message with
+    parameters that get no gradient, the same ones in all processes, waits for the end of the pass, and so do those
+    after it.
     """
     if not distributed.is_initialized():
         yield

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from pvn.corpus.segments import Corpus
-from pvn.corpus.store import read_corpus
+from pvn.corpus.store import count_segments, read_corpus
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.dagger import DaggerConfig
 from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRecipe, train_by_imitation
@@ -198,6 +198,8 @@ def train_system(
     from pvn.simulator.simulator import checked_device
 
     device = checked_device(device)  # now, and not after a corpus has been made
+    if isinstance(corpus, Path) and "train" not in count_segments(corpus):
+        raise ValueError(f"{corpus}: has no training split, expected one; make the corpus without --only")
     if isinstance(recipe, Recipe):
         with compiled_beside(recipe, device) if stage != "2" else nullcontext(()) as compiled:
             if corpus is None:

@@ -16,9 +16,9 @@ from pvn.learning.demonstrations import Demonstrations
 
 
 def order_of(read: Sequence[Segment], share: CorpusShare) -> Tensor:
-    """Numbers (M,), rising, by which the `training_segments` of all shares are in the order of the whole split's.
+    """Numbers (M,), rising, of what this process reads among what all processes read, in the order of a single one.
 
-    read: those of the share. First each once, then its mirror images, then what is repeated.
+    read: the `training_segments` of the share: each segment once, then mirror images, then what is repeated.
     """
     own = zip(share.corpus["train"], share.places["train"].tolist(), strict=True)
     place_of = {(segment.environment, segment.place): place for segment, place in own}
@@ -29,6 +29,11 @@ def order_of(read: Sequence[Segment], share: CorpusShare) -> Tensor:
         place = place_of[key[0] - MIRRORED_ENVIRONMENT, key[1]] if is_twin else place_of[key]
         numbers.append((2 * times[key] + is_twin) * share.num_segments["train"] + place)
         times[key] += 1
+    if numbers != sorted(set(numbers)):
+        raise ValueError(
+            f"environment: got numbers that are those of others' mirror images, to which {MIRRORED_ENVIRONMENT:,} is "
+            f"added; expected numbers below {MIRRORED_ENVIRONMENT:,}, or one process, without torchrun"
+        )
     return torch.tensor(numbers)
 
 

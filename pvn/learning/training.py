@@ -20,7 +20,7 @@ import torch
 
 from pvn.checks import check_limits
 from pvn.corpus.alignment import align_counted, count_events
-from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
+from pvn.corpus.segments import Corpus, CorpusShare, Segment, Split, share_of
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
@@ -211,7 +211,7 @@ def _train_stage1(
         from pvn.learning.shares import order_of, with_others
 
         train_set = with_others(train_set, order_of(read, share))
-    has_dev = "dev" in share.corpus.splits
+    has_dev = share.num_segments.get("dev", 0) > 0  # in all processes, though not each may have some of it
     dev = share.among_first("dev", config.measured_flights)
     dev_set = fly_oracle(dev, 1) if dev else None
     spent = {"demonstrations_s": time.perf_counter() - began}
@@ -314,13 +314,13 @@ def stage2_beside(
         yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
 
 
-def _share_of(corpus: Corpus | Path, index: int, count: int) -> CorpusShare:
-    """One of `count` shares of the training and dev splits."""
+def _share_of(corpus: Corpus | Path, index: int, count: int, splits: Sequence[Split] = ("train", "dev")) -> CorpusShare:
+    """One of `count` shares of the training and dev splits, or of some splits."""
     from pvn.corpus.store import read_share
 
     if isinstance(corpus, Corpus):
         return share_of(corpus, index, count)
-    return read_share(corpus, ("train", "dev"), index, count)
+    return read_share(corpus, splits, index, count)
 
 
 def train_pvn(
@@ -336,7 +336,8 @@ def train_pvn(
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist.
 
-    corpus: in memory, or its folder, of which each of several processes reads its share. compiled: what
+    corpus: in memory, or its folder, of which each of several processes reads its share, and the first, which alone
+    trains stage 2, all of the training split for that. compiled: what
     `compiled_beside` gives, to be waited for before stage 1 is compiled here.
     """
     from pvn.learning.agent import save_agent
@@ -368,7 +369,7 @@ def train_pvn(
             metrics["stage2_s"] = beside.result()
     if stage in ("2", "all") and not is_beside and parallel.rank() == 0:
         # This process alone trains it, on segments of all shares.
-        segments = (share if num_processes == 1 else _share_of(corpus, 0, 1)).corpus["train"]
+        segments = (share if num_processes == 1 else _share_of(corpus, 0, 1, ("train",))).corpus["train"]
         metrics["stage2_s"] = _train_stage2(execution, segments, *lessons, watch=stage_progress(watch, "stage 2"))
     if stage == "2" and first.exists():
         load_weights(model, read_tensors(first), first)

@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import itertools
 import json
 import resource
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from pvn.corpus import store
+from pvn.corpus.columns import pack_segments, share_of_columns
 from pvn.corpus.segments import SOURCES, SPLITS, Annotation, Corpus, Segment, share_of
 from pvn.corpus.store import append_segments, check_new, identity, read_corpus, read_share, write_corpus
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -48,6 +50,26 @@ def test_shares_of_a_corpus_are_whole_environments_and_together_all_of_it(meadow
     if count == 2:
         sizes = [len(read_share(tmp_path / "corpus", ("train",), index, 2).corpus) for index in (0, 1)]
         assert min(sizes) > 0.3 * sum(sizes), "about equally many each"
+
+
+def test_environments_in_parts_of_their_own_are_shared_out_as_in_memory(meadow, tmp_path):
+    by_environment = [list(some) for _, some in itertools.groupby(meadow["train"], lambda one: one.environment)][:4]
+    write_corpus(Corpus("parts", {"train": tuple(by_environment[0])}), tmp_path / "corpus")
+    for segments in by_environment[1:]:
+        append_segments(tmp_path / "corpus", "train", segments)
+    whole = read_corpus(tmp_path / "corpus")
+    for index in range(3):
+        stored, here = read_share(tmp_path / "corpus", ("train",), index, 3), share_of(whole, index, 3)
+        assert stored.places["train"].tolist() == here.places["train"].tolist() != []
+
+
+def test_a_share_has_the_columns_of_its_own_fields_alone(meadow):
+    columns = pack_segments(meadow["train"], LANDMARK_NAMES)
+    parts = [share_of_columns(columns, index, 2)[0] for index in (0, 1)]
+    for name in ("field_environment", "field_lake", "landmark_class", "segment_environment", "path", "instruction"):
+        lengths = [len(part[name]) for part in parts]
+        assert sum(lengths) == len(columns[name]) and min(lengths) > 0
+    assert all(set(part["segment_environment"]) == set(part["field_environment"]) for part in parts)
 
 
 def test_a_share_of_a_corpus_in_memory_is_whole_environments_too(meadow):

@@ -154,7 +154,7 @@ def run_in_two_processes():
 
 @pytest.fixture(scope="session")
 def small_corpus(meadow, tmp_path_factory):
-    """The folder of a corpus of 14 training segments."""
+    """The folder of a corpus of 14 training segments, and two of one field in its dev split."""
     folder = tmp_path_factory.mktemp("corpora") / "small"
-    write_corpus(replace(meadow, splits={"train": meadow["train"][:14]}), folder)
+    write_corpus(replace(meadow, splits={"train": meadow["train"][:14], "dev": meadow["dev"][:2]}), folder)
     return folder

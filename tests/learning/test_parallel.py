@@ -44,6 +44,18 @@ def test_gradients_travel_before_those_of_the_first_layer_are_there(alone, monke
     assert not any(sent[1][1][:4]) and not any(sent[3][1][:2]) and all(sent[-1][1])
 
 
+def test_messages_are_sent_in_one_order_whichever_is_complete_first(alone, monkeypatch):
+    late, early, sent = nn.Linear(4, 1), nn.Linear(1, 3), []
+    all_reduce = distributed.all_reduce
+    monkeypatch.setattr(
+        distributed, "all_reduce", lambda values, **o: sent.append(len(values)) or all_reduce(values, **o)
+    )
+    # Registered first, but used last, so that its gradients are there first.
+    with parallel.summed_gradients([*early.parameters(), *late.parameters()], message_bytes=1):
+        early(late(torch.ones(2, 4))).sum().backward()
+    assert sent == [1, 4, 3, 3]
+
+
 def test_sums_are_the_gradients_of_a_single_process(alone):
     model, other = network(), network()
     with parallel.summed_gradients(model.parameters(), message_bytes=40):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT
 from pvn.corpus.segments import Corpus, share_of
 from pvn.learning.shares import order_of
 from pvn.learning.training import TrainingTextConfig, training_segments
@@ -30,6 +31,15 @@ def test_segments_of_all_shares_are_in_the_order_in_which_one_process_reads_them
         (one.environment, one.place, one.task.instruction) for one in whole
     ]
     assert len(whole) > 2 * len(segments)
+
+
+def test_a_field_numbered_like_a_mirror_image_is_refused(meadow):
+    segments = [replace(segment, source="natural") for segment in meadow["train"][:6]]
+    segments.append(replace(segments[0], environment=segments[0].environment + MIRRORED_ENVIRONMENT))
+    share = share_of(Corpus("mixed", {"train": tuple(segments)}), 0, 1)
+    read = training_segments(segments, TrainingTextConfig(mirrors_natural=True))
+    with pytest.raises(ValueError, match="expected numbers below 10,000,000, or one process"):
+        order_of(read, share)
 
 
 SHARE = """
@@ -68,6 +78,8 @@ assert 0 < rows.sum() < len(rows)
 assert torch.equal(part.frames.image, complete.frames.image[rows])
 assert torch.equal(part.frames.pose_world, complete.frames.pose_world[rows])
 assert torch.equal(part.frames.origin, complete.frames.origin[mine])
+for name in ("faced_map", "landmark_map", "landmark_class"):
+    assert torch.equal(getattr(part, name), getattr(complete, name)[mine]), name
 assert torch.equal(part.num_points, complete.num_points[mine]) and torch.equal(part.mentioned, complete.mentioned[mine])
 longest = part.tokens.shape[1]
 assert torch.equal(part.tokens, complete.tokens[mine][:, :longest]) and not complete.tokens[mine][:, longest:].any()

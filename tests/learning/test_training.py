@@ -102,7 +102,7 @@ from pvn.systems import SYSTEMS
 parallel.join_others("cpu")
 recipe = with_changes(recipe_for(SYSTEMS["pvn"], "smoke"), {
     "stage1.num_epochs": 3, "stage1.word_steps": 4, "stage1.frames_per_batch": 20, "stage1.frame_every": 12,
-    "stage1.learning_rate": 2e-5, "stage1.save_every": 2,
+    "stage1.learning_rate": 2e-5, "stage1.save_every": 2, "stage1.measure_every": 2,
 })
 folder = Path(sys.argv[2])
 def watch(stage, step, num_steps, values):
@@ -163,7 +163,7 @@ main(sys.argv[1:])
 """
 OPTIONS = (
     "--preset smoke --stage 1 --stage1.num-epochs 3 --stage1.word-steps 4 --stage1.frames-per-batch 20 "
-    "--stage1.frame-every 12 --stage1.learning-rate 2e-5 --stage1.save-every 2"
+    "--stage1.frame-every 12 --stage1.learning-rate 2e-5 --stage1.save-every 2 --stage1.measure-every 2"
 )
 """TRAIN's recipe."""
 
@@ -185,6 +185,8 @@ def test_two_processes_take_the_same_steps_as_one_even_if_one_of_them_is_killed(
     for step, loss in together.items():
         # Sums in another order; Adam's first steps follow the sign of a gradient, however small it is.
         assert loss == pytest.approx(alone[step], rel=1e-3)
+    alone, together = (json.loads((run / "training.json").read_text())["dev"] for run in (uninterrupted, tmp_path))
+    assert together == pytest.approx(alone, rel=1e-3), "one of the processes has no flights of the dev split"
 
 
 @pytest.mark.slow
