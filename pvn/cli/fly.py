@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -232,7 +232,7 @@ class Fly:
         paths = self._pictures([self._stem(one.label) for one in chosen])
         policy = pilot.policy_for([one.demonstration for one in chosen if one.demonstration is not None])
         # Compiled code does most of flying and of rendering; Python can do something else meanwhile.
-        with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as writer:
+        with ThreadPoolExecutor(1) as beside:
             tasks = [one.task for one in chosen]
             beside.submit(_prepare_drawing, tasks[0].layout)
             with working("flying (and compiling, the first time only)"):
@@ -241,17 +241,11 @@ class Fly:
 
             camera = first_pictures.camera
             following = beside.submit(views_to_show, tasks[0], log, camera, 0)
-            written: list[Future[None]] = []
             for flight, one in enumerate(progress_over("drawing", chosen)):
                 views = following.result()
                 if flight + 1 < len(chosen):  # one flight ahead: the views of all would fill memory
                     following = beside.submit(views_to_show, tasks[flight + 1], log, camera, flight + 1)
-                draw_flight(
-                    paths[flight], one.task, log, first_pictures, flight, one.demonstrated, views=views,
-                    when_drawn=lambda write: written.append(writer.submit(write)),
-                )  # fmt: skip
-            for file in written:
-                file.result()
+                draw_flight(paths[flight], one.task, log, first_pictures, flight, one.demonstrated, views=views)
         return log, paths
 
     def _fly_paragraph(self, pilot: Pilot, first: ChosenTask) -> tuple[list[ChosenTask], FlightLog, list[Path]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from pvn.viz.drone_views import views_from
 from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_record import FirstPictures, Floats, path_end
 from pvn.viz.labels import Rectangle
-from pvn.viz.saving import Write, at_once, save_figure
+from pvn.viz.saving import save_figure
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 
@@ -157,13 +157,11 @@ def draw_flight(
     flight: int,
     demonstrated: Points | None = None,
     views: Sequence[View] | None = None,
-    when_drawn: Callable[[Write], object] = at_once,
 ) -> None:
     """Write the picture of one flight of a log: the field from above with both paths, and what the drone saw.
 
     first_pictures: the agents' own, of which this flight's is shown. demonstrated (P, 2), field frame: without it, as
     for a typed instruction, there is no goal. views: as from `views_to_show`, where they were drawn before.
-    when_drawn: as in `save_figure`.
     """
     num_steps, goal = int(log.num_steps[flight]), path_end(demonstrated)
     distance = None if goal is None else math.dist(log.end_world[flight].tolist(), goal)
@@ -183,4 +181,4 @@ def draw_flight(
     _draw_views(strip, views, titles, first_pictures.images[flight])
     text = "\n".join(title)
     figure.suptitle(text, fontsize=TITLE_FONT, y=1 - 0.08 / figure.get_figheight(), va="top", **as_typed(text))
-    save_figure(figure, path, when_drawn)
+    save_figure(figure, path)

@@ -5,8 +5,6 @@ Draw typed text with `as_typed`: Matplotlib would otherwise typeset what is betw
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,6 @@ from PIL import Image
 
 from pvn.files import replacing
 
-Write = Callable[[], None]
-"""Writes a file."""
 DOTS_PER_INCH = 110
 PAPER_DOTS_PER_INCH = 300
 PNG_LEVEL = 3
@@ -44,35 +40,21 @@ def _lay_out(figure: Figure, dots_per_inch: int) -> None:
         figure.set_layout_engine(None)
 
 
-def _write_png(picture: Image.Image, path: Path, dots_per_inch: int) -> None:
+def _write(figure: Figure, path: Path, dots_per_inch: int) -> None:
     with replacing(path) as partial:
-        picture.save(partial, "PNG", compress_level=PNG_LEVEL, dpi=(dots_per_inch, dots_per_inch))
+        if path.suffix == ".png":  # without Matplotlib's channel of transparency, a quarter of what is to be compressed
+            canvas: Any = FigureCanvasAgg(figure)
+            canvas.draw()
+            picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+            picture.save(partial, "PNG", compress_level=PNG_LEVEL, dpi=(dots_per_inch, dots_per_inch))
+        else:
+            figure.savefig(partial, dpi=dots_per_inch)
 
 
-def at_once(write: Write) -> None:
-    """Write it."""
-    write()
-
-
-def _write(figure: Figure, path: Path, dots_per_inch: int, when_drawn: Callable[[Write], object] = at_once) -> None:
-    if path.suffix == ".png":  # without Matplotlib's channel of transparency, a quarter of what is to be compressed
-        canvas: Any = FigureCanvasAgg(figure)
-        canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-        when_drawn(functools.partial(_write_png, picture, path, dots_per_inch))
-        return
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=dots_per_inch)
-
-
-def save_figure(figure: Figure, path: Path, when_drawn: Callable[[Write], object] = at_once) -> None:
-    """Write a figure to `path` and close it.
-
-    when_drawn: called with what compresses a PNG and writes it, which another thread can do meanwhile; by default it is
-    done at once.
-    """
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure to `path` and close it."""
     _lay_out(figure, DOTS_PER_INCH)
-    _write(figure, path, DOTS_PER_INCH, when_drawn)
+    _write(figure, path, DOTS_PER_INCH)
     plt.close(figure)
 
 
