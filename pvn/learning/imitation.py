@@ -47,8 +47,8 @@ from pvn.learning.optimisation import (
 from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
+from pvn.model.layers import ready_to_fly
 from pvn.model.mapping import InstructedModel
-from pvn.model.norms import ready_to_fly
 from pvn.rollout.policy import NarrowingPolicy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.systems import AGENT_FILE

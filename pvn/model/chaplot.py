@@ -20,8 +20,8 @@ from pvn.model.agent import AgentMaps, config_from_json
 from pvn.model.decision import Decision
 from pvn.model.execution import to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
+from pvn.model.layers import in_device_layout, ready_to_fly
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
-from pvn.model.norms import in_device_layout, ready_to_fly
 from pvn.model.resnet import normalised
 from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig

@@ -20,6 +20,7 @@ from pvn.model.agent import AgentMaps, config_from_json
 from pvn.model.decision import Decision
 from pvn.model.execution import to_action
 from pvn.model.instruction import EncodedInstructions, pad_tokens
+from pvn.model.layers import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.mapping import (
     AuxiliaryHeads,
     Frames,
@@ -32,7 +33,6 @@ from pvn.model.mapping import (
     one_frame_each,
     to_drone_frame,
 )
-from pvn.model.norms import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.resnet import Block
 from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig

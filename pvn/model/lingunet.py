@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.norms import in_device_layout, instance_norm
+from pvn.model.layers import in_device_layout, instance_norm
 
 LEVELS = 5
 CHANNELS = 48

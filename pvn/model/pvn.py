@@ -22,8 +22,8 @@ from pvn.model.execution import (
     update_progress,
 )
 from pvn.model.instruction import EncodedInstructions, pad_tokens
+from pvn.model.layers import ready_to_fly
 from pvn.model.mapping import KeptMap, SemanticMemory, carry_maps, keep_map, one_frame_each
-from pvn.model.norms import ready_to_fly
 from pvn.model.visitation import (
     GOAL,
     OVERHEAD_MARGIN,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.norms import in_device_layout, instance_norm
+from pvn.model.layers import NormedConvolution, in_device_layout, instance_norm
 
 CHANNELS = 32
 STRIDE = 4
@@ -22,9 +22,12 @@ def normalised(image: Tensor) -> Tensor:
 
     One mean and one deviation for all pixels and colours of a picture, as in the authors' code.
     """
-    value = image.permute(0, 3, 1, 2).float()
-    deviation, mean = torch.std_mean(value, dim=(1, 2, 3), keepdim=True, correction=0)
-    return (value - mean) / (deviation + 1e-9)
+    value, dims = image.permute(0, 3, 1, 2).float(), (1, 2, 3)
+    if value.is_cuda:
+        deviation, mean = torch.std_mean(value, dims, correction=0, keepdim=True)
+        return (value - mean) / (deviation + 1e-9)
+    off = value - value.mean(dims, keepdim=True)  # on a CPU a fifth of the time of the above
+    return off / (off.square().mean(dims, keepdim=True).sqrt() + 1e-9)
 
 
 def average_pool(value: Tensor, stride: int) -> Tensor:
@@ -42,13 +45,12 @@ class Block(nn.Module):
         """stride: of the second convolution; the shortcut is then average pooling. None: 1, and the input itself."""
         super().__init__()
         self.stride = stride
-        self.first = nn.Conv2d(channels, channels, 3, padding=1)
-        self.second = nn.Conv2d(channels, channels, 3, stride=stride or 1, padding=1)
+        self.first = NormedConvolution(channels, channels)
+        self.second = NormedConvolution(channels, channels, stride or 1)
 
     def forward(self, value: Tensor) -> Tensor:
         """Features (K, C, H / stride, W / stride) from features (K, C, H, W)."""
-        change = functional.leaky_relu(self.first(instance_norm(value)))
-        change = functional.leaky_relu(self.second(instance_norm(change)))
+        change = self.second(self.first(value))
         if self.stride is not None:
             value = average_pool(value, self.stride)
         return value + change

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
+from pvn.model.layers import NormedConvolution, in_device_layout, instance_norm, ready_to_fly
 from pvn.model.lingunet import LingUNet
-from pvn.model.norms import in_device_layout, instance_norm
 from pvn.model.resnet import ResNet, average_pool
 
 HAS_GPU = torch.cuda.is_available()
@@ -88,6 +90,36 @@ def test_results_are_the_same_without_gradients(name):
     with torch.no_grad():
         found = network.to(memory_format=torch.channels_last)(*inputs)
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
+@pytest.mark.parametrize("size", [(9, 19), (8, 64), (5, 3)])  # no whole number of strips, several, none
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_convolution_in_flight_is_that_of_64_bits_and_the_same_alone_as_in_a_batch(size, stride):
+    torch.manual_seed(0)
+    layer, value = NormedConvolution(32, 32, stride), torch.randn(3, 32, *size) * 3 + 20
+    exact = copy.deepcopy(layer).double()(value.double())
+    with torch.no_grad():
+        unprepared = layer(in_device_layout(value))
+        flown = ready_to_fly(layer)(in_device_layout(value))
+        alone = [layer(in_device_layout(one[None])) for one in value]
+    assert (flown - exact).abs().max() < 2e-5
+    assert torch.equal(flown, unprepared), "weights that lie otherwise are only slower"
+    assert torch.equal(flown, torch.cat(alone)) or size[1] < 4, "only torch's own depends on the batch"
+    num_threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3 - min(num_threads, 2))  # two instead of one, or one instead of several
+        with torch.no_grad():
+            assert torch.equal(flown, layer(in_device_layout(value)))
+    finally:
+        torch.set_num_threads(num_threads)
+    assert flown.is_contiguous(memory_format=torch.channels_last), "its channels are last again"
+
+
+def test_a_network_that_has_flown_computes_the_same_gradients_as_before():
+    network, inputs = make("quick encoder")
+    before = results_and_gradients(copy.deepcopy(network), inputs, "cpu")
+    flown = ready_to_fly(network).to(memory_format=torch.contiguous_format)
+    assert all(map(torch.equal, before, results_and_gradients(flown, inputs, "cpu")))
 
 
 @pytest.mark.parametrize(
