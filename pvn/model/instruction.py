@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from pvn.corpus.vocabulary import PADDING, UNKNOWN
 
 
-def pad_tokens(sentences: Sequence[Sequence[int]], multiple: int = 1) -> Tensor:
-    """Word ids (B, N) of sentences, padded at their ends; N is a multiple of `multiple`."""
+def pad_tokens(sentences: Sequence[Sequence[int]], multiple: int = 1, least: int = 1) -> Tensor:
+    """Word ids (B, N) of sentences, padded at their ends; N is a multiple of `multiple`, and `least` or more."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    longest = math.ceil(int(lengths.max()) / multiple) * multiple
+    longest = math.ceil(max(int(lengths.max()), least) / multiple) * multiple
     tokens = torch.full((len(sentences), longest), PADDING, dtype=torch.int64)
     tokens[torch.arange(longest) < lengths[:, None]] = torch.tensor(
         [word for sentence in sentences for word in sentence]

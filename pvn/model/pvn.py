@@ -40,6 +40,9 @@ from pvn.world.task import TURNED_WITHIN, Task
 
 LOOKED_FOR_BEYOND = 6.0
 """A goal closer to the start than this, metres, is not looked for."""
+LEAST_WORDS = 16
+"""Shorter sentences are padded to this length: where cells attend to words, torch's softmax over rows that are shorter
+than a CPU's vectors takes five times as long."""
 TURNS_FROM = 0.6
 """Angle between where a drone that has arrived faces and where it should, radians, from which it turns."""
 
@@ -123,7 +126,7 @@ class PVN:
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Encode the instructions; the map is empty, or complete for an agent that sees the field from above."""
-        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
+        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks], least=LEAST_WORDS).to(device)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device)
         semantic, across = self.visitation.begin(len(tasks)), self.visitation.config.overhead_px
         if across is not None:

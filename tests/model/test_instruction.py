@@ -20,6 +20,7 @@ def test_a_sentence_is_its_words_in_their_order_and_not_its_padding(make):
     together = encoder(pad_tokens([short, long, swapped])).embedding
     assert pad_tokens([short, long, swapped]).tolist() == [[5, 3, 0, 0, 0], long, [3, 5, 0, 0, 0]]
     assert pad_tokens([short, long], multiple=4).shape == (2, 8)
+    assert pad_tokens([short, long], least=4).shape == (2, 5) and pad_tokens([short], least=4).shape == (1, 4)
     for row, sentence in zip(together, (short, long, swapped), strict=True):
         assert torch.allclose(row, encoder(torch.tensor([sentence])).embedding[0], atol=1e-6)
     assert (together[0] - together[2]).abs().max() > 1e-3
