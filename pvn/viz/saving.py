@@ -22,8 +22,8 @@ from pvn.files import replacing
 
 DOTS_PER_INCH = 110
 PAPER_DOTS_PER_INCH = 300
-PNG_LEVEL = 3
-"""Of compression, 0 to 9: nearly three times as fast as Pillow's own 6, for files that are 7% larger."""
+PNG_LEVEL = 2
+"""Of compression, 0 to 9: three and a half times as fast as Pillow's own 6, for files that are a tenth larger."""
 SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
 PAPER_SUFFIXES = ("", ".pdf", ".png")
 

@@ -220,6 +220,7 @@ def test_the_pictures_of_stage_1_are_from_the_flights_of_its_own_oracle(meadow, 
         assert seen.value.args == (max_left,)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(("name", "predictions"), [("pvn", 14), ("pvn-full-observation", 32)])
 def test_parts_are_compiled_ahead_for_as_many_predictions_as_training_makes(name, predictions, monkeypatch):

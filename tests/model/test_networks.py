@@ -118,6 +118,9 @@ def test_a_convolution_in_flight_is_that_of_64_bits_and_the_same_alone_as_in_a_b
 def test_a_network_that_has_flown_computes_the_same_gradients_as_before():
     network, inputs = make("quick encoder")
     before = results_and_gradients(copy.deepcopy(network), inputs, "cpu")
+    ready_to_fly(network).to(memory_format=torch.channels_last)  # as on a GPU
+    weights = [parameter for parameter in network.parameters() if parameter.dim() == 4]
+    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
     flown = ready_to_fly(network).to(memory_format=torch.contiguous_format)
     assert all(map(torch.equal, before, results_and_gradients(flown, inputs, "cpu")))
 

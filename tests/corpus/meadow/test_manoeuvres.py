@@ -248,6 +248,7 @@ def test_what_is_flown_on_one_side_is_not_the_manoeuvre_of_the_other(text):
         assert not is_flown(parse_manoeuvre(mirrored(text)), flight.flown[0], here, meant)
 
 
+@pytest.mark.long
 def test_a_tour_looks_elsewhere_if_there_is_nothing_in_view():
     """What may begin is found out anew for every heading: 24 tours would be found with what was found out first."""
     choice = ManoeuvreChoice(((parse_manoeuvre("between A B through"),),), np.array([1.0]))
