@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from pvn.simulator.compiling import kernel
 
 BLOCK = 64
 """Values that are summed in single precision before they are added to a sum in double precision."""
-STRIP, LANES = (8, 32) if llvmlite.binding.get_host_cpu_features().get("avx512f") else (4, 16)
+# What Numba compiles for, by which it also tells cached code apart: not always what this processor has.
+_, _, FEATURES = cpu_target.target_context.codegen().magic_tuple()
+STRIP, LANES = (8, 32) if "+avx512f" in FEATURES else (4, 16)
 """Pixels beside each other, and output channels, whose sums are computed at once: as many as fit into registers."""
 
 
@@ -32,7 +34,7 @@ def _convolve_strip(
 
     A pixel is made from `rows` rows of `depth` values each, `row_step` apart; those of the first pixel begin at
     `place`, those of the next one `step` later. The filters of the first value begin at `tap`, those of the next one
-    `num_out` later; so do the pixels in `out`, the first of them at `to`.
+    `num_out` later. Pixels in `out` are `num_out` apart too, the first of them at `to`.
 
     Written in LLVM's own language, since Numba does not keep a table of sums in registers.
     """
@@ -131,7 +133,7 @@ def normalise_maps(first, last, values, epsilon, margin, normed):
 def convolve_maps(first, last, padded, stride, filters, bias, slope, out):
     """Some of the padded maps (K, H', W', C) through filters (N, N, C, O), rectified, into out (K, H, W, O).
 
-    slope: of the rectifier below zero; 1 for none. W is at least STRIP, O a multiple of LANES.
+    slope: of the rectifier below zero. W is at least STRIP, O a multiple of LANES.
     """
     height, across, num_in = padded.shape[1:]
     num_rows, num_columns, num_out = out.shape[1:]

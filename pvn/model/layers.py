@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,7 +27,7 @@ def ready_to_fly(network: Network) -> Network:
     """
     network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     for layer in network.modules():
-        if isinstance(layer, NormedConvolution) and not layer.weight.is_cuda:
+        if isinstance(layer, NormedConvolution) and not layer.weight.is_cuda and layer.can_be_compiled:
             layer.weight.data = layer.filters().permute(3, 2, 0, 1)
     return network
 
@@ -40,8 +41,8 @@ def in_device_layout(value: Tensor) -> Tensor:
     return value.contiguous(memory_format=torch.channels_last if is_last else torch.contiguous_format)
 
 
-def _is_in_flight_on_cpu(value: Tensor) -> bool:
-    """Whether our own layers are used for maps: no gradients, and channels last."""
+def _has_own_layers(value: Tensor) -> bool:
+    """Whether compiled layers of our own take these maps: on a CPU, without gradients, and with channels last."""
     if torch.compiler.is_compiling() or torch.is_grad_enabled():
         return False
     is_plain = value.device.type == "cpu" and value.dtype == torch.float32
@@ -56,7 +57,7 @@ def _on_maps(work: Callable[..., None], num_maps: int, *arguments: Any) -> None:
         run_in_parallel(work, num_maps, 1, *arguments)
 
 
-def _normalised(value: Tensor, margin: int) -> Any:
+def _normalised(value: Tensor, margin: int) -> npt.NDArray[np.float32]:
     """Normalised maps (K, H + 2 margin, W + 2 margin, C), zero around, from maps (K, C, H, W) with channels last."""
     from pvn.model.cpu_layers import normalise_maps
 
@@ -69,7 +70,7 @@ def _normalised(value: Tensor, margin: int) -> Any:
 
 def instance_norm(value: Tensor) -> Tensor:
     """Each channel of each picture to mean 0 and deviation 1, with no parameters and no running statistics."""
-    if _is_in_flight_on_cpu(value):  # torch's own loses three digits
+    if _has_own_layers(value):  # torch's own loses three digits
         return torch.from_numpy(_normalised(value, 0)).permute(0, 3, 1, 2)
     if not torch.compiler.is_compiling():
         return functional.group_norm(value, value.shape[1], eps=EPSILON)  # the same as instance_norm, and faster
@@ -88,17 +89,24 @@ class NormedConvolution(nn.Conv2d):
         """The weights as (3, 3, C, O), with output channels last in memory; a copy unless they lie so already."""
         return self.weight.detach().permute(2, 3, 1, 0).contiguous()
 
+    @property
+    def can_be_compiled(self) -> bool:
+        """Whether its output channels fill vectors, so that its compiled form can be used in flight on a CPU."""
+        from pvn.model.cpu_layers import LANES
+
+        return self.out_channels % LANES == 0 and self.weight.dtype == torch.float32
+
     def forward(self, value: Tensor) -> Tensor:
         """Maps (K, O, H / stride, W / stride) from maps (K, C, H, W)."""
-        if _is_in_flight_on_cpu(value):
-            from pvn.model.cpu_layers import LANES, STRIP, convolve_maps
+        if _has_own_layers(value) and self.can_be_compiled and value.shape[1] == self.in_channels:
+            from pvn.model.cpu_layers import STRIP, convolve_maps
 
             (num_maps, _, height, width), (stride, _) = value.shape, self.stride
-            edges = -(-height // stride), -(-width // stride)
-            if edges[1] >= STRIP and self.out_channels % LANES == 0:
+            shape = num_maps, -(-height // stride), -(-width // stride), self.out_channels
+            if shape[2] >= STRIP:
                 assert self.bias is not None
                 padded, filters, bias = _normalised(value, 1), self.filters().numpy(), self.bias.detach().numpy()
-                out = np.empty((num_maps, *edges, self.out_channels), np.float32)
+                out = np.empty(shape, np.float32)
                 _on_maps(convolve_maps, num_maps, padded, stride, filters, bias, np.float32(SLOPE), out)
                 return torch.from_numpy(out).permute(0, 3, 1, 2)
         return functional.leaky_relu(super().forward(instance_norm(value)), SLOPE)

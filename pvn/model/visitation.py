@@ -247,7 +247,7 @@ class VisitationModel(MappingModel):
             else:
                 bearing = bearings_of(self.bearing, heading)
             layers.append(bearing.to(maps.semantic_map))
-        # Joined with channels last, as they all lie in memory and as LingUNet needs them.
+        # Joined with channels last, as the large ones lie in memory and as LingUNet needs them in flight.
         joined = torch.cat([layer.permute(0, 2, 3, 1) for layer in layers], -1).permute(0, 3, 1, 2)
         scores = in_chunks(self.lingunet, self.maps_at_once, joined, maps.embedding).float()
         log_maps = scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size)

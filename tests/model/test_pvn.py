@@ -46,6 +46,16 @@ def test_a_flight_of_the_agent_in_a_batch_is_the_flight_alone(agent, flown, task
         assert torch.allclose(memory.output, now.after.output[1:2], atol=1e-4)
 
 
+@torch.no_grad()
+def test_a_short_sentence_is_padded_and_says_the_same(agent, tasks, vocabulary):
+    """Torch's softmax over fewer words than a vector holds is slow."""
+    tasks = [replace(task, instruction="go left") for task in tasks]
+    read = agent.begin(tasks, torch.device("cpu")).instructions
+    plain = agent.visitation.encode(pad_tokens([vocabulary.encode(task.instruction) for task in tasks]))
+    assert read.words.shape[1] == 16 and read.is_word.sum(1).tolist() == [2] * len(tasks)
+    assert plain.words.shape[1] == 2 and torch.allclose(read.embedding, plain.embedding, atol=1e-6)
+
+
 @pytest.mark.long
 @torch.no_grad()
 def test_the_agents_maps_are_those_of_its_whole_flight_seen_at_once(agent, flown, tasks, vocabulary):
