@@ -11,9 +11,11 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pvn.cli import reproduce
 from pvn.cli.reproduce import Reproduce
 from pvn.cli.reproduction_folder import ReproductionFolder
 from pvn.corpus.store import identity, read_corpus
@@ -278,8 +280,16 @@ def _wait_for(path, text):
         time.sleep(0.01)
 
 
+@pytest.fixture
+def awake(monkeypatch):
+    """Set when this process may look again for a step to take; until then its helper may take what is free."""
+    awake = threading.Event()
+    monkeypatch.setattr(reproduce, "time", SimpleNamespace(sleep=lambda seconds: awake.wait(60)))
+    return awake
+
+
 @pytest.mark.long
-def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypatch):
+def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypatch, awake):
     alone = Reproduce(out=Path("alone"), preset="smoke", size=60, limit=9, agent=("stop", "average", "oracle"))
     alone.run()
     printed = _Printed()
@@ -287,12 +297,15 @@ def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypat
     together = replace(alone, out=Path("made"), jobs=2)
     steps = [step.name for step in alone.steps()]
     thread = threading.Thread(target=together.run)
-    with ExitStack() as locks:  # nothing is left to take until both processes are there
-        for step in steps:
-            locks.enter_context(together.folder.locked(step))
-        thread.start()
-        printed.says("waiting for another process")
-        _wait_for(log := Path("made/logs/job1.log"), "waiting for another process")
+    with ExitStack() as later:
+        with ExitStack() as locks:  # nothing is left to take until both processes are there
+            for number, step in enumerate(steps):
+                (locks if number < 3 else later).enter_context(together.folder.locked(step))
+            thread.start()
+            printed.says("waiting for another process")
+            _wait_for(log := Path("made/logs/job1.log"), "waiting for another process")
+        _wait_for(log, ": starts")
+        awake.set()
     thread.join()
     taken = [
         {line for line in text.splitlines() if line.endswith(": starts") and "corpus" not in line}
@@ -307,7 +320,7 @@ def test_several_processes_share_the_steps_and_each_is_taken_once(run, monkeypat
 
 
 @pytest.mark.long
-def test_the_steps_of_a_process_that_fails_are_taken_over(run, monkeypatch):
+def test_the_steps_of_a_process_that_fails_are_taken_over(run, monkeypatch, awake):
     run("pvn corpus make --size 60 --without natural --out made/corpus")
     printed = _Printed()
     monkeypatch.setattr(sys, "stdout", printed)
@@ -322,6 +335,7 @@ def test_the_steps_of_a_process_that_fails_are_taken_over(run, monkeypatch):
     _wait_for(log, ": starts")
     (helper,) = multiprocessing.active_children()
     helper.kill()
+    awake.set()
     thread.join()
     assert "job1.log: the process that writes here failed; its steps were taken over" in printed.getvalue()
     assert len(list(Path("made/results").glob("*.json"))) == 6 and Path("made/report.md").exists()
