@@ -27,7 +27,7 @@ def ready_to_fly(network: Network) -> Network:
     """
     network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     for layer in network.modules():
-        if isinstance(layer, NormedConvolution) and not layer.weight.is_cuda and layer.can_be_compiled:
+        if isinstance(layer, NormedConvolution) and not layer.weight.is_cuda and layer.fills_vectors:
             layer.weight.data = layer.filters().permute(3, 2, 0, 1)
     return network
 
@@ -90,15 +90,15 @@ class NormedConvolution(nn.Conv2d):
         return self.weight.detach().permute(2, 3, 1, 0).contiguous()
 
     @property
-    def can_be_compiled(self) -> bool:
-        """Whether its output channels fill vectors, so that its compiled form can be used in flight on a CPU."""
+    def fills_vectors(self) -> bool:
+        """Whether its output channels are whole vectors of single precision: only then has it a compiled form."""
         from pvn.model.cpu_layers import LANES
 
         return self.out_channels % LANES == 0 and self.weight.dtype == torch.float32
 
     def forward(self, value: Tensor) -> Tensor:
         """Maps (K, O, H / stride, W / stride) from maps (K, C, H, W)."""
-        if _has_own_layers(value) and self.can_be_compiled and value.shape[1] == self.in_channels:
+        if _has_own_layers(value) and self.fills_vectors and value.shape[1] == self.in_channels:
             from pvn.model.cpu_layers import STRIP, convolve_maps
 
             (num_maps, _, height, width), (stride, _) = value.shape, self.stride
