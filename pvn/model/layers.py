@@ -1,4 +1,4 @@
-"""Convolutions and instance norms of the image encoder and of LingUNet, and how they lie in memory."""
+"""Instance norms, the image encoder's convolutions, and how maps and weights lie in memory."""
 
 from __future__ import annotations
 

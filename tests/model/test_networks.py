@@ -95,29 +95,21 @@ def test_results_are_the_same_without_gradients(name):
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
-def check_flown(layer, num_columns):
+def check_flown(layer, num_columns, monkeypatch):
     """Compare a layer in flight with torch's in 64 bits, for results of so many columns; was its compiled form used?"""
     from pvn.model import cpu_layers
 
     generator, (stride, _) = torch.Generator().manual_seed(0), layer.stride
     value = torch.randn((3, layer.in_channels, 9, stride * num_columns), generator=generator) * 3 + 20
     exact = copy.deepcopy(layer).double()(value.double())
-    calls, original = [], cpu_layers.convolve_maps
-
-    def counted(*arguments):
-        calls.append(arguments)
-        original(*arguments)
-
-    cpu_layers.convolve_maps = counted
-    try:
-        with torch.no_grad():
-            value = in_device_layout(value)
-            unprepared = layer(value)
-            flown = ready_to_fly(layer)(value)
-            is_compiled = bool(calls)
-            alone = torch.cat([layer(in_device_layout(one[None])) for one in value])
-    finally:
-        cpu_layers.convolve_maps = original
+    calls, convolve_maps = [], cpu_layers.convolve_maps
+    monkeypatch.setattr(cpu_layers, "convolve_maps", lambda *some: calls.append(some) or convolve_maps(*some))
+    with torch.no_grad():
+        value = in_device_layout(value)
+        unprepared = layer(value)
+        flown = ready_to_fly(layer)(value)
+        is_compiled = bool(calls)
+        alone = torch.cat([layer(in_device_layout(one[None])) for one in value])
     assert (flown - exact).abs().max() < 2e-5
     assert flown.is_contiguous(memory_format=torch.channels_last), "its channels are last again"
     if is_compiled:
@@ -130,14 +122,16 @@ def check_flown(layer, num_columns):
 # Results that are no whole number of strips wide, one, several, and too narrow.
 @pytest.mark.parametrize(("num_columns", "is_compiled"), [(9, True), (8, True), (32, True), (3, False)])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_convolution_in_flight_is_torchs_and_the_same_alone_as_in_a_batch(num_columns, is_compiled, stride):
+def test_a_convolution_in_flight_is_torchs_and_the_same_alone_as_in_a_batch(
+    num_columns, is_compiled, stride, monkeypatch
+):
     torch.manual_seed(0)
-    assert check_flown(NormedConvolution(16, 64, stride), num_columns) == is_compiled
+    assert check_flown(NormedConvolution(16, 64, stride), num_columns, monkeypatch) == is_compiled
 
 
-def test_layers_without_a_compiled_form_are_torchs():
+def test_layers_without_a_compiled_form_are_torchs(monkeypatch):
     torch.manual_seed(0)
-    assert not check_flown(NormedConvolution(5, 5), 16), "channels that fill no vector, as GSMN's"
+    assert not check_flown(NormedConvolution(5, 5), 16, monkeypatch), "channels that fill no vector, as GSMN's"
     with torch.no_grad(), pytest.raises(RuntimeError, match="channels"):
         NormedConvolution(32, 32)(in_device_layout(torch.randn(1, 16, 9, 16)))
 
