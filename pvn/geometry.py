@@ -98,15 +98,13 @@ def _even_paths(paths: Sequence[Points], spacing: float) -> tuple[Tensor, Tensor
 
 def rotation_world_body(roll_pitch_yaw: Tensor) -> Tensor:
     """Rotations (B, 3, 3), body to field frame, of angles (B, 3)."""
-    roll, pitch, yaw = roll_pitch_yaw.unbind(-1)
-    cr, sr, cp, sp = roll.cos(), roll.sin(), pitch.cos(), pitch.sin()
-    cy, sy = yaw.cos(), yaw.sin()
+    (cr, cp, cy), (sr, sp, sy) = roll_pitch_yaw.cos().unbind(-1), roll_pitch_yaw.sin().unbind(-1)
     rows = (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
         (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
         (-sp, cp * sr, cp * cr),
     )
-    return torch.stack([torch.stack(row, -1) for row in rows], -2)
+    return torch.stack([entry for row in rows for entry in row], -1).view(-1, 3, 3)
 
 
 def rotation_body_camera(camera: Camera) -> Tensor:
@@ -120,6 +118,14 @@ def rotation_body_camera(camera: Camera) -> Tensor:
 def _rotation_like(camera: Camera, dtype: torch.dtype, device: torch.device) -> Tensor:
     # Cached: copying it to a GPU for every call would stall the host.
     return rotation_body_camera(camera).to(device, dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _pixels_of_body(camera: Camera, device: torch.device) -> Tensor:
+    """Matrix (3, 3) float64 that takes points of the body frame to pixels (u, v, 1) times their depth."""
+    focal, half = camera.focal_px, (camera.width / 2, camera.height / 2)
+    pixels = torch.tensor([[focal, 0, half[0]], [0, focal, half[1]], [0, 0, 1]], dtype=torch.float64)
+    return (pixels @ rotation_body_camera(camera).T).to(device)
 
 
 def _rotation_world_camera(pose_world: Tensor, camera: Camera) -> Tensor:
@@ -204,25 +210,12 @@ def ground_homography(pose_world: Tensor, origin: Tensor, camera: Camera) -> Ten
     pose_world (B, 6): the bodies' poses; origin (B, 3): the poses x, y, yaw whose map frames these are.
     """
     pose_world, origin = pose_world.double(), origin.double()
-    rotation = _rotation_world_camera(pose_world, camera).transpose(-1, -2)  # field to camera
-    cos, sin, zero, one = (
-        origin[:, 2].cos(),
-        origin[:, 2].sin(),
-        torch.zeros_like(origin[:, 2]),
-        torch.ones_like(origin[:, 2]),
-    )
-    off = torch.cat([origin[:, :2] - pose_world[:, :2], -pose_world[:, 2:3]], -1)
-    plane = torch.stack([torch.stack([cos, sin, zero], -1), torch.stack([-sin, cos, zero], -1), off], -1)
-    middle = torch.stack([zero + camera.width / 2, zero + camera.height / 2, one], -1)
-    ray = rotation @ plane
-    return torch.stack(
-        [
-            camera.focal_px * ray[:, 0] + middle[:, :1] * ray[:, 2],
-            camera.focal_px * ray[:, 1] + middle[:, 1:2] * ray[:, 2],
-            ray[:, 2],
-        ],
-        1,
-    )
+    cos, sin, zero = origin[:, 2].cos(), origin[:, 2].sin(), torch.zeros_like(origin[:, 2])
+    x, y = (origin[:, :2] - pose_world[:, :2]).unbind(-1)
+    # From (x, y, 1) of the map frame to offsets from the body, field frame. Few calls, because every step makes them.
+    plane = torch.stack([cos, -sin, x, sin, cos, y, zero, zero, -pose_world[:, 2]], -1).view(-1, 3, 3)
+    in_body = rotation_world_body(pose_world[:, 3:]).transpose(-1, -2) @ plane
+    return _pixels_of_body(camera, pose_world.device) @ in_body
 
 
 def overhead_homography(origin: Tensor, side: float, margin: float, size_px: int) -> Tensor:

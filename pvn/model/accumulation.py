@@ -198,19 +198,28 @@ def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, 
     _cuda_kernels()[which][grid, (32, WARPS), current_stream()](*arguments)
 
 
+def _accumulate(
+    features: Tensor, homographies: Tensor, first_frame: Tensor, rows: Tensor, num_rows: int, places: Tensor,
+    leak: float, memory: Tensor, is_known: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    num_flights, num_cells = len(first_frame) - 1, len(places)
+    out = torch.zeros((num_rows, num_cells, features.shape[-1]), device=features.device)
+    out_known = torch.zeros((num_rows, num_cells), dtype=torch.bool, device=features.device)
+    _launch(
+        0, num_flights, num_cells,
+        (features, homographies, first_frame, rows, places, np.float32(leak), memory, is_known, out, out_known),
+    )  # fmt: skip
+    return out, out_known
+
+
 class _Accumulate(torch.autograd.Function):
     @staticmethod
     def forward(ctx, features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known):  # type: ignore[no-untyped-def]
-        num_flights, num_cells = len(first_frame) - 1, len(places)
-        out = torch.zeros((num_rows, num_cells, features.shape[-1]), device=features.device)
-        out_known = torch.zeros((num_rows, num_cells), dtype=torch.bool, device=features.device)
-        rate = np.float32(leak)
-        _launch(
-            0, num_flights, num_cells,
-            (features, homographies, first_frame, rows, places, rate, memory, is_known, out, out_known),
-        )  # fmt: skip
+        out, out_known = _accumulate(
+            features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known
+        )
         ctx.save_for_backward(homographies, first_frame, rows, places, is_known)
-        ctx.rate, ctx.shape = rate, features.shape
+        ctx.rate, ctx.shape = np.float32(leak), features.shape
         ctx.mark_non_differentiable(out_known)
         return out, out_known
 
@@ -244,4 +253,5 @@ def accumulate(
     points in the map's frame; memory (B, S, C) float32 and is_known (B, S) bool: the maps before the first frame.
     Gradients flow to the features alone.
     """
-    return _Accumulate.apply(features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known)  # type: ignore[no-any-return]
+    arguments = features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known
+    return _Accumulate.apply(*arguments) if torch.is_grad_enabled() else _accumulate(*arguments)

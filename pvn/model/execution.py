@@ -85,6 +85,12 @@ def update_progress(progress: Tensor, parts: Tensor, pose_map: Tensor, grid: Map
     return belief / belief.sum(1, keepdim=True)
 
 
+@functools.cache
+def _crop_places(size: int, cell: float, device: torch.device) -> Tensor:
+    """Ground points (size * size, 2) of a crop's cells, in the drone's own frame."""
+    return MapGrid(size=size, cell=cell).places().to(device)
+
+
 def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
     """What stage 2 sees (B, num_in): crops of distributions in the drones' own frames, and how far on the way they are.
 
@@ -95,7 +101,7 @@ def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, confi
     """
     if not config.uses_goal:
         distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
-    own = MapGrid(size=config.crop, cell=config.grid.cell).places().to(pose_map)
+    own = _crop_places(config.crop, config.grid.cell, pose_map.device)
     cropped = to_drone_frame(distributions, pose_map, own, config.grid).flatten(2)  # (B, P + 1, crop * crop)
     if config.num_parts == 1:
         return cropped.flatten(1)

@@ -1,9 +1,11 @@
-"""Instance norms, the image encoder's convolutions, and how maps and weights lie in memory."""
+"""Instance norms, convolutions with a rectifier, and how maps and weights lie in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from torch.nn import functional
 from pvn.simulator.compiling import run_in_parallel
 
 Network = TypeVar("Network", bound=nn.Module)
+Convolution = nn.Conv2d | nn.ConvTranspose2d
 EPSILON = 1e-5
 """Added to a norm's variance, as torch does."""
 SLOPE = 0.01
@@ -25,11 +28,7 @@ def ready_to_fly(network: Network) -> Network:
 
     Weights that lie otherwise would be turned round at every convolution. `train_by_imitation` undoes it on a CPU.
     """
-    network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    for layer in network.modules():
-        if isinstance(layer, NormedConvolution) and not layer.weight.is_cuda and layer.fills_vectors:
-            layer.weight.data = layer.filters().permute(3, 2, 0, 1)
-    return network
+    return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def in_device_layout(value: Tensor) -> Tensor:
@@ -41,37 +40,43 @@ def in_device_layout(value: Tensor) -> Tensor:
     return value.contiguous(memory_format=torch.channels_last if is_last else torch.contiguous_format)
 
 
-def _has_own_layers(value: Tensor) -> bool:
-    """Whether compiled layers of our own take these maps: on a CPU, without gradients, and with channels last."""
-    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+def is_in_flight(value: Tensor) -> bool:
+    """Whether this is computed on a CPU and without gradients, for which there is compiled code of our own."""
+    return value.device.type == "cpu" and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+def is_flown(value: Tensor) -> bool:
+    """Whether these are maps in flight that our compiled code takes: with channels last, in single precision."""
+    if not is_in_flight(value) or value.dtype != torch.float32 or value.is_contiguous():
         return False
-    is_plain = value.device.type == "cpu" and value.dtype == torch.float32
-    return is_plain and not value.is_contiguous() and value.is_contiguous(memory_format=torch.channels_last)
+    return value.is_contiguous(memory_format=torch.channels_last)
 
 
-def _on_maps(work: Callable[..., None], num_maps: int, *arguments: Any) -> None:
-    """Call work(first, last, *arguments) for all maps, on several cores if torch may use several."""
+def rows_of(value: Tensor) -> npt.NDArray[np.float32]:
+    """Maps (K, C, H, W) with channels last as (K, H, W, C)."""
+    return value.permute(0, 2, 3, 1).numpy()
+
+
+def on_maps(work: Callable[..., None], shape: Sequence[int], *arguments: Any) -> Tensor:
+    """Maps (K, O, H, W) of this shape with channels last, which work(first, last, *arguments, maps (K, H, W, O)) makes.
+
+    On several cores if torch may use several.
+    """
+    num_maps, depth, height, width = shape
+    out = np.empty((num_maps, height, width, depth), np.float32)
     if torch.get_num_threads() == 1:
-        work(0, num_maps, *arguments)
+        work(0, num_maps, *arguments, out)
     else:
-        run_in_parallel(work, num_maps, 1, *arguments)
-
-
-def _normalised(value: Tensor, margin: int) -> npt.NDArray[np.float32]:
-    """Normalised maps (K, H + 2 margin, W + 2 margin, C), zero around, from maps (K, C, H, W) with channels last."""
-    from pvn.model.cpu_layers import normalise_maps
-
-    values = value.permute(0, 2, 3, 1).numpy()
-    num_maps, height, width, num_channels = values.shape
-    normed = np.empty((num_maps, height + 2 * margin, width + 2 * margin, num_channels), np.float32)
-    _on_maps(normalise_maps, num_maps, values, EPSILON, margin, normed)
-    return normed
+        run_in_parallel(work, num_maps, 1, *arguments, out)
+    return torch.from_numpy(out).permute(0, 3, 1, 2)
 
 
 def instance_norm(value: Tensor) -> Tensor:
     """Each channel of each picture to mean 0 and deviation 1, with no parameters and no running statistics."""
-    if _has_own_layers(value):  # torch's own loses three digits
-        return torch.from_numpy(_normalised(value, 0)).permute(0, 3, 1, 2)
+    if is_flown(value):  # torch's own loses three digits
+        from pvn.model.cpu_layers import normalise_maps
+
+        return on_maps(normalise_maps, value.shape, rows_of(value), EPSILON)
     if not torch.compiler.is_compiling():
         return functional.group_norm(value, value.shape[1], eps=EPSILON)  # the same as instance_norm, and faster
     # Written out, the compiler fuses it with its neighbours and leaves the layout alone.
@@ -85,28 +90,138 @@ class NormedConvolution(nn.Conv2d):
     def __init__(self, num_in: int, num_out: int, stride: int = 1) -> None:
         super().__init__(num_in, num_out, 3, stride=stride, padding=1)
 
-    def filters(self) -> Tensor:
-        """The weights as (3, 3, C, O), with output channels last in memory; a copy unless they lie so already."""
-        return self.weight.detach().permute(2, 3, 1, 0).contiguous()
-
-    @property
-    def fills_vectors(self) -> bool:
-        """Whether its output channels are whole vectors of single precision: only then has it a compiled form."""
-        from pvn.model.cpu_layers import LANES
-
-        return self.out_channels % LANES == 0 and self.weight.dtype == torch.float32
-
     def forward(self, value: Tensor) -> Tensor:
         """Maps (K, O, H / stride, W / stride) from maps (K, C, H, W)."""
-        if _has_own_layers(value) and self.fills_vectors and value.shape[1] == self.in_channels:
-            from pvn.model.cpu_layers import STRIP, convolve_maps
-
-            (num_maps, _, height, width), (stride, _) = value.shape, self.stride
-            shape = num_maps, -(-height // stride), -(-width // stride), self.out_channels
-            if shape[2] >= STRIP:
-                assert self.bias is not None
-                padded, filters, bias = _normalised(value, 1), self.filters().numpy(), self.bias.detach().numpy()
-                out = np.empty(shape, np.float32)
-                _on_maps(convolve_maps, num_maps, padded, stride, filters, bias, np.float32(SLOPE), out)
-                return torch.from_numpy(out).permute(0, 3, 1, 2)
         return functional.leaky_relu(super().forward(instance_norm(value)), SLOPE)
+
+
+class RectifiedConvolution(nn.Conv2d):
+    """A convolution with 3x3 filters, and a leaky rectifier."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__(num_in, num_out, 3, padding=1)
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Maps (K, O, H, W) from maps (K, C, H, W)."""
+        flown = _rectified(self, value)
+        return functional.leaky_relu(super().forward(value), SLOPE) if flown is None else flown
+
+
+class RectifiedTransposed(nn.ConvTranspose2d):
+    """A transposed convolution with 3x3 filters, and a leaky rectifier."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__(num_in, num_out, 3, padding=1)
+
+    def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Maps (K, O, H, W) from maps (K, C, H, W)."""
+        flown = _rectified(self, value)
+        return functional.leaky_relu(super().forward(value, output_size), SLOPE) if flown is None else flown
+
+
+class Doubling(nn.ConvTranspose2d):
+    """A transposed convolution with 3x3 filters that doubles the size of maps, for few output channels."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__(num_in, num_out, 3, stride=2, padding=1, output_padding=1)
+
+    def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Maps (K, O, 2 H, 2 W) from maps (K, C, H, W)."""
+        weights = flown_weights(self, value.shape[1:]) if is_flown(value) else None
+        if weights is None:
+            return super().forward(value, output_size)
+        from pvn.model.cpu_layers import double_maps
+
+        num_maps, _, height, width = value.shape
+        return on_maps(double_maps, (num_maps, self.out_channels, 2 * height, 2 * width), rows_of(value), *weights)
+
+
+def _rectified(layer: RectifiedConvolution | RectifiedTransposed, value: Tensor) -> Tensor | None:
+    """What the layer makes of maps (K, C, H, W) in flight; None if torch is to make it."""
+    weights = flown_weights(layer, value.shape[1:]) if is_flown(value) else None
+    if weights is None:
+        return None
+    from pvn.model.cpu_layers import convolve_maps
+
+    num_maps, _, height, width = value.shape
+    shape = num_maps, layer.out_channels, height, width
+    return on_maps(convolve_maps, shape, rows_of(value), *weights, np.float32(SLOPE))
+
+
+FlownWeights = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class _Filters:
+    """A layer's filters as our compiled code takes them."""
+
+    values: npt.NDArray[np.float32]
+    weight: Tensor
+    """What they were made from; kept, so that nothing else can have its address."""
+    version: int
+    """Of the weight: torch counts how often it has been written to."""
+
+    def are_of(self, weight: Tensor) -> bool:
+        """Whether they are those of this weight, as it is now."""
+        return self.weight.data_ptr() == weight.data_ptr() and self.version == weight._version
+
+
+_filters: WeakKeyDictionary[nn.Module, _Filters] = WeakKeyDictionary()
+
+
+def flown_weights(layer: Convolution, shape: Sequence[int]) -> FlownWeights | None:
+    """A layer's filters and its bias (O,) as our compiled code takes them, for maps of this shape (C, H, W).
+
+    The filters are a copy, made anew when the weights have changed. None if there is no compiled code for such maps.
+    """
+    from pvn.model.cpu_layers import FEWEST_LANES, fills_vectors
+
+    (num_in, height, width), stride, weight = shape, layer.stride[0], layer.weight
+    is_in_tiles = _is_in_tiles(layer)
+    if isinstance(layer, Doubling):
+        num_out, rows, columns = FEWEST_LANES, height, width
+    else:
+        num_out, rows, columns = layer.out_channels, -(-height // stride), -(-width // stride)
+    is_known = num_in == layer.in_channels and weight.dtype == torch.float32
+    # Of tensors of inference mode, torch does not count how often they have been written to.
+    if not is_known or weight.is_inference() or not fills_vectors(num_out, rows, columns, is_in_tiles):
+        return None
+    found = _filters.get(layer)
+    if found is None or not found.are_of(weight):
+        found = _filters[layer] = _Filters(_flown_filters(layer, is_in_tiles), weight.detach(), weight._version)
+    assert layer.bias is not None
+    return found.values, layer.bias.detach().numpy()
+
+
+def _is_in_tiles(layer: Convolution) -> bool:
+    """Whether our compiled code makes the layer's results tile by tile: with many channels and a stride of 1."""
+    return isinstance(layer, NormedConvolution | RectifiedConvolution | RectifiedTransposed) and layer.stride == (1, 1)
+
+
+def _flown_filters(layer: Convolution, is_in_tiles: bool) -> npt.NDArray[np.float32]:
+    """A copy of the layer's weights in the order of our compiled code."""
+    from pvn.model.cpu_layers import as_values
+
+    weight = layer.weight.detach()
+    if isinstance(layer, Doubling):
+        return _doubling_filters(weight).numpy()
+    if isinstance(layer, nn.ConvTranspose2d):  # a convolution with filters turned by half a turn
+        weight = weight.flip(2, 3).transpose(0, 1)
+    ordered = weight.permute(2, 3, 1, 0).clone(memory_format=torch.contiguous_format)
+    filters = ordered.flatten(2).flatten(0, 1).numpy()  # (N * N, C * O)
+    return as_values(filters) if is_in_tiles else filters
+
+
+def _doubling_filters(weight: Tensor) -> Tensor:
+    """The weights (C, O, 3, 3) of a transposed convolution with a stride of 2 as filters (2 * 2, C * O').
+
+    Through them go 2x2 values, and O' channels come out: 2 rows and 2 columns of O results, and zeros.
+    """
+    from pvn.model.cpu_layers import FEWEST_LANES
+
+    num_in, num_out = weight.shape[:2]
+    # A result in an even row is made from one value, by the filter's middle row, one in an odd row from two.
+    taps = weight.new_zeros(2, 3, 2)  # (result, filter, value)
+    taps[0, 1, 0] = taps[1, 2, 0] = taps[1, 0, 1] = 1
+    filters = torch.einsum("afd,bge,cofg->decabo", taps, taps, weight).reshape(2, 2, num_in, 4 * num_out)
+    return functional.pad(filters, (0, -4 * num_out % FEWEST_LANES)).reshape(4, -1)

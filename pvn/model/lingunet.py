@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.layers import in_device_layout, instance_norm
+from pvn.model.layers import Doubling, RectifiedConvolution, RectifiedTransposed, in_device_layout, instance_norm
 
 LEVELS = 5
 CHANNELS = 48
@@ -20,10 +20,10 @@ class _Down(nn.Module):
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
         self.first = nn.Conv2d(num_in, num_in, 3, stride=2, padding=1)
-        self.second = nn.Conv2d(num_in, num_out, 3, padding=1)
+        self.second = RectifiedConvolution(num_in, num_out)
 
     def forward(self, value: Tensor) -> Tensor:
-        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
+        return self.second(functional.leaky_relu(self.first(value)))  # type: ignore[no-any-return]
 
 
 class _Up(nn.Module):
@@ -31,11 +31,11 @@ class _Up(nn.Module):
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
-        self.first = nn.ConvTranspose2d(num_in, num_out, 3, padding=1)
+        self.first = RectifiedTransposed(num_in, num_out)
         self.second = nn.ConvTranspose2d(num_out, num_out, 3, stride=2, padding=1, output_padding=1)
 
     def forward(self, value: Tensor) -> Tensor:
-        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
+        return functional.leaky_relu(self.second(self.first(value)))
 
 
 def _filter(value: Tensor, kernel: Tensor) -> Tensor:
@@ -55,32 +55,38 @@ class LingUNet(nn.Module):
         self.num_in = num_in
         self.downs = nn.ModuleList([_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)])
         self.filter_sizes = [FILTERED] * (LEVELS - 1) + [CHANNELS]
-        self.kernels = nn.ModuleList([nn.Linear(embedding_size, size * CHANNELS) for size in self.filter_sizes])
+        self.num_weights = [size * CHANNELS for size in self.filter_sizes]
+        self.kernels = nn.ModuleList([nn.Linear(embedding_size, size) for size in self.num_weights])
         joined = CHANNELS + FILTERED
         self.ups = nn.ModuleList(
             [_Up(CHANNELS, CHANNELS), _Up(joined, CHANNELS), _Up(joined, CHANNELS), _Up(joined, LAST)]
         )
-        self.last = nn.ConvTranspose2d(LAST + FILTERED, num_out, 3, stride=2, padding=1, output_padding=1)
+        self.last = Doubling(LAST + FILTERED, num_out)
         for group in (self.downs, self.ups):
             for module in group.modules():
                 if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
                     nn.init.kaiming_uniform_(module.weight)
                     nn.init.zeros_(module.bias)  # type: ignore[arg-type]
 
-    def forward(self, value: Tensor, embedding: Tensor) -> Tensor:
-        """Scores (Q, num_out, S, S) of maps (Q, num_in, S, S) and embeddings (Q, E)."""
-        unit, value = functional.normalize(embedding, dim=-1), in_device_layout(value)
+    def filters(self, embedding: Tensor) -> Tensor:
+        """All levels' filters (Q, F) from embeddings (Q, E)."""
+        unit = functional.normalize(embedding, dim=-1)
+        return torch.cat([functional.normalize(kernel(unit), dim=-1) for kernel in self.kernels], -1)
+
+    def forward(self, value: Tensor, embedding: Tensor, filters: Tensor | None = None) -> Tensor:
+        """Scores (Q, num_out, S, S) of maps (Q, num_in, S, S) and embeddings (Q, E), or the filters made from these."""
+        value = in_device_layout(value)
+        kernels = torch.split(self.filters(embedding) if filters is None else filters, self.num_weights, -1)
         filtered = []
-        for level, (down, kernel) in enumerate(zip(self.downs, self.kernels, strict=True)):
+        for level, (down, kernel) in enumerate(zip(self.downs, kernels, strict=True)):
             value = down(value)
             if level < LEVELS - 1:
                 value = instance_norm(value)
-            weights = functional.normalize(kernel(unit), dim=-1).view(-1, self.filter_sizes[level], CHANNELS)
-            passed = _filter(value, weights)
+            passed = _filter(value, kernel.view(-1, self.filter_sizes[level], CHANNELS))
             filtered.append(instance_norm(passed) if level < LEVELS - 1 else passed)
         value = filtered.pop()
         for level, up in enumerate(self.ups):
             value = up(value if level == 0 else torch.cat([filtered.pop(), value], 1))
             if level > 0:
                 value = instance_norm(value)
-        return self.last(torch.cat([filtered.pop(), value], 1))
+        return self.last(torch.cat([filtered.pop(), value], 1))  # type: ignore[no-any-return]

@@ -159,13 +159,16 @@ class PVN:
         output = self.execution(look_around(parts, progress, pose, config))
         action = to_action(output, self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
         action, turned = self._turn_at_goal(action, visitation, pose, memory)
-        is_looking = look[:, None] != 0
-        yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
-        turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
-        return torch.where(is_looking, turn, action), replace(
+        if self.look_threshold < 1:  # otherwise no flight ever looks around
+            is_looking = look[:, None] != 0
+            yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
+            turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
+            action = torch.where(is_looking, turn, action)
+            turned = torch.where(is_looking[:, 0], memory.steps_turned, turned)
+            progress = torch.where(is_looking, memory.progress, progress)
+        return action, replace(
             memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
-            steps_turned=torch.where(is_looking[:, 0], memory.steps_turned, turned),
-            progress=torch.where(is_looking, memory.progress, progress),
+            steps_turned=turned, progress=progress,
         )  # fmt: skip
 
     def _predict(self, memory: PVNMemory) -> tuple[Visitation, Tensor]:

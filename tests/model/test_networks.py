@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
-from pvn.model.layers import NormedConvolution, in_device_layout, instance_norm, ready_to_fly
+from pvn.model.layers import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.lingunet import LingUNet
 from pvn.model.resnet import ResNet, average_pool, normalised
 
@@ -95,85 +92,12 @@ def test_results_are_the_same_without_gradients(name):
     assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
-def check_flown(layer, num_columns, monkeypatch):
-    """Compare a layer in flight with torch's in 64 bits, for results of so many columns; was its compiled form used?"""
-    from pvn.model import cpu_layers
-
-    generator, (stride, _) = torch.Generator().manual_seed(0), layer.stride
-    value = torch.randn((3, layer.in_channels, 9, stride * num_columns), generator=generator) * 3 + 20
-    exact = copy.deepcopy(layer).double()(value.double())
-    calls, convolve_maps = [], cpu_layers.convolve_maps
-    monkeypatch.setattr(cpu_layers, "convolve_maps", lambda *some: calls.append(some) or convolve_maps(*some))
-    with torch.no_grad():
-        value = in_device_layout(value)
-        unprepared = layer(value)
-        flown = ready_to_fly(layer)(value)
-        is_compiled = bool(calls)
-        alone = torch.cat([layer(in_device_layout(one[None])) for one in value])
-    assert (flown - exact).abs().max() < 2e-5
-    assert flown.is_contiguous(memory_format=torch.channels_last), "its channels are last again"
-    if is_compiled:
-        assert layer.filters().data_ptr() == layer.weight.data_ptr(), "its weights lie ready"
-        assert torch.equal(flown, unprepared), "weights that lie otherwise are only slower"
-        assert torch.equal(flown, alone)
-    return is_compiled
-
-
-# Results that are no whole number of strips wide, one, several, and too narrow.
-@pytest.mark.parametrize(("num_columns", "is_compiled"), [(9, True), (8, True), (32, True), (3, False)])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_a_convolution_in_flight_is_torchs_and_the_same_alone_as_in_a_batch(
-    num_columns, is_compiled, stride, monkeypatch
-):
-    torch.manual_seed(0)
-    assert check_flown(NormedConvolution(16, 64, stride), num_columns, monkeypatch) == is_compiled
-
-
-def test_layers_without_a_compiled_form_are_torchs(monkeypatch):
-    torch.manual_seed(0)
-    assert not check_flown(NormedConvolution(5, 5), 16, monkeypatch), "channels that fill no vector, as GSMN's"
-    with torch.no_grad(), pytest.raises(RuntimeError, match="channels"):
-        NormedConvolution(32, 32)(in_device_layout(torch.randn(1, 16, 9, 16)))
-
-
-NARROW = """
-import sys, pytest
-from pvn.model import cpu_layers
-
-assert (cpu_layers.STRIP, cpu_layers.LANES) == (4, 16)
-sys.exit(pytest.main(["-p", "no:xdist", "-v", *sys.argv[1:]]))
-"""
-
-
-@pytest.mark.long
-def test_a_convolution_in_flight_is_torchs_on_processors_with_small_registers_too(tmp_path):
-    """The test above once more, in the machine code of such a processor, which all others of its family can run."""
-    environment = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", NARROW, __file__, "-k", "the_same_alone_as_in_a_batch"]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 passed" in done.stdout
-
-
 @pytest.mark.parametrize("size", [(72, 128), (300, 300)])
 def test_pictures_have_mean_0_and_deviation_1_unless_they_have_one_colour(size):
     image = torch.randint(0, 256, (2, *size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     value = normalised(image).double().flatten(1)
     assert value.mean(1).abs().max() < 1e-6 and (value.std(1, correction=0) - 1).abs().max() < 1e-6
     assert not normalised(torch.full_like(image, 77)).any()
-
-
-def test_several_threads_convolve_as_one_does():
-    layer, value = ready_to_fly(NormedConvolution(32, 32)), torch.randn(3, 32, 9, 16)
-    num_threads, found = torch.get_num_threads(), []
-    try:
-        for number in (1, 2):
-            torch.set_num_threads(number)
-            with torch.no_grad():
-                found.append(layer(in_device_layout(value)))
-    finally:
-        torch.set_num_threads(num_threads)
-    assert torch.equal(*found)
 
 
 def test_a_network_that_has_flown_computes_the_same_gradients_as_before():
