@@ -174,7 +174,8 @@ def flown_weights(layer: Convolution, shape: Sequence[int]) -> FlownWeights | No
 
     The filters are a copy, made anew when the weights have changed. None if there is no compiled code for such maps.
     """
-    from pvn.model.cpu_layers import FEWEST_LANES, fills_vectors
+    from pvn.model.cpu_layers import fills_vectors
+    from pvn.model.cpu_vectors import FEWEST_LANES
 
     (num_in, height, width), stride, weight = shape, layer.stride[0], layer.weight
     is_in_tiles = _is_in_tiles(layer)
@@ -217,7 +218,7 @@ def _doubling_filters(weight: Tensor) -> Tensor:
 
     Through them go 2x2 values, and O' channels come out: 2 rows and 2 columns of O results, and zeros.
     """
-    from pvn.model.cpu_layers import FEWEST_LANES
+    from pvn.model.cpu_vectors import FEWEST_LANES
 
     num_in, num_out = weight.shape[:2]
     # A result in an even row is made from one value, by the filter's middle row, one in an odd row from two.

@@ -17,6 +17,7 @@ import numba
 SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
     Path(__file__).parent.parent / "world" / "solids.py",
+    Path(__file__).parent.parent / "model" / "cpu_vectors.py",
 )
 
 

@@ -184,9 +184,9 @@ def test_a_copy_of_a_layer_that_has_flown_has_weights_of_its_own():
 
 NARROW = """
 import sys, pytest
-from pvn.model import cpu_layers
+from pvn.model import cpu_vectors
 
-assert (cpu_layers.STRIP, cpu_layers.LANES) == (4, 16)
+assert (cpu_vectors.STRIP, cpu_vectors.LANES) == (4, 16)
 sys.exit(pytest.main(["-p", "no:xdist", "-v", *sys.argv[1:]]))
 """
 
