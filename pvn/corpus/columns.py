@@ -135,8 +135,8 @@ def _texts(columns: Columns, name: str) -> list[str]:
 
 
 def _rows(columns: Columns, name: str) -> list[npt.NDArray[Any]]:
-    offsets = columns[f"{name}_offset"]
-    return np.split(columns[name], offsets[1:-1])[: len(offsets) - 1]  # it never gives fewer than one
+    values, offsets = columns[name], columns[f"{name}_offset"].tolist()
+    return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
 class UnknownClassError(Exception):

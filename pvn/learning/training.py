@@ -25,7 +25,7 @@ from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import Demonstrations, demonstrate, select, take_batch
+from pvn.learning.demonstrations import Demonstrations, demonstrate
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
@@ -127,11 +127,13 @@ class Recipe:
 
 
 COMPILER = "torch._inductor.compile_fx"
-"""Torch's compiler, as a module."""
+"""Torch's compiler, as a module, whose import takes seconds."""
 COMPILER_PROCESSES = "torch._inductor.async_compile"
 """The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
+OWN_CORPUS = "corpus"
+"""In a run's folder: the corpus that was made for it, if it was given none."""
 
 
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
@@ -218,21 +220,26 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        importlib.import_module(COMPILER)  # waits for the thread that imports it, if there is one
-        model.compile_for(*compiled_sizes(train_set, config))
+        model.frames_at_once, model.maps_at_once = compiled_sizes(train_set, config)
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    if compiled:  # meanwhile, compile what draws the pictures
-        take_batch(train_set, select(train_set, torch.zeros(1, dtype=torch.int64)))
-    for process in compiled:
-        process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
+
+    def compile_model() -> bool:
+        """Compile the model for a GPU, once other processes have done so: then torch finds the code."""
+        if compiled and (import_compiler().is_alive() or not all(process.done() for process in compiled)):
+            return False
+        if device.type == "cuda":
+            model.compile_for(*compiled_sizes(train_set, config))
+        return True
+
     measure = functools.partial(measure_stage1, model, dev_set, config) if has_dev else None
     train_stage1(
-        model, train_set, config, folder, measure=measure, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
-    )
+        model, train_set, config, folder, measure=measure, compile_model=compile_model, is_resumed=is_resumed,
+        watch=stage_progress(watch, "stage 1"),
+    )  # fmt: skip
     spent["stage1_s"] = time.perf_counter() - began
     metrics: dict[str, Any] = dict(spent)
     if measure is not None:
@@ -261,6 +268,14 @@ def _train_stage2(
     return time.perf_counter() - began
 
 
+@functools.cache
+def import_compiler() -> threading.Thread:
+    """A thread that imports torch's compiler while this one has other things to do."""
+    thread = threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True)
+    thread.start()
+    return thread
+
+
 def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
     # Torch starts processes that make machine code with its first graph, and makes that code one kernel after the other
@@ -277,7 +292,7 @@ def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
 @contextmanager
 def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequence[Future[None]]]:
     """Stage 1 compiled for a GPU by processes of their own, one for each costly part, while this one makes what it is
-    to be trained on.
+    to be trained on, and takes the first steps with a model that is not compiled.
 
     The results are there once everything is compiled; there are none where nothing is compiled ahead: on a CPU, by
     several processes, and where batches are counted in flights, so that their sizes depend on the corpus.
@@ -288,8 +303,6 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
-    # This takes seconds, in which this process waits for others if there is a corpus to be made.
-    threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True).start()
     with ExitStack() as pools:
         compiled = []
         for part in compiled_parts(recipe.grid):
@@ -299,19 +312,28 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
         yield compiled
 
 
+def _train_stage2_on(
+    corpus: Corpus | Path, execution: ExecutionModel, config: Stage2Config, folder: Path, is_resumed: bool
+) -> float:
+    """The same on the training split of a corpus in memory or in a folder."""
+    segments = _share_of(corpus, 0, 1, ("train",)).corpus["train"]
+    return _train_stage2(execution, segments, config, folder, is_resumed)
+
+
 @contextmanager
 def stage2_beside(
-    execution: ExecutionModel, segments: Sequence[Segment], config: Stage2Config, folder: Path, is_resumed: bool
+    execution: ExecutionModel, corpus: Corpus | Path, config: Stage2Config, folder: Path, is_resumed: bool
 ) -> Iterator[Future[float]]:
     """Stage 2, which needs no GPU and nothing of stage 1, trained and written by a process of its own.
 
+    corpus: in memory, which takes a second to be sent to that process, or its folder, from which that process reads it.
     The result is how many seconds it took. Leaving the context waits for it.
     """
     from pvn.processes import process_pool
 
     with process_pool(1) as pool:
         # A copy, because torch shares the tensors that it sends to another process.
-        yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
+        yield pool.submit(_train_stage2_on, corpus, copy.deepcopy(execution), config, folder, is_resumed)
 
 
 def _share_of(corpus: Corpus | Path, index: int, count: int, splits: Sequence[Split] = ("train", "dev")) -> CorpusShare:
@@ -338,7 +360,7 @@ def train_pvn(
 
     corpus: in memory, or its folder, of which each of several processes reads its share, and the first, which alone
     trains stage 2, all of the training split for that. compiled: what
-    `compiled_beside` gives, to be waited for before stage 1 is compiled here.
+    `compiled_beside` gives; stage 1 is compiled here once all of them are done.
     """
     from pvn.learning.agent import save_agent
     from pvn.model.pvn import PVN
@@ -360,7 +382,7 @@ def train_pvn(
     # With a GPU, the host has nothing else to do during stage 1.
     is_beside = stage == "all" and device.type == "cuda" and num_processes == 1
     lessons = (recipe.stage2, folder, is_resumed)
-    with stage2_beside(execution, share.corpus["train"], *lessons) if is_beside else nullcontext() as beside:
+    with stage2_beside(execution, corpus, *lessons) if is_beside else nullcontext() as beside:
         if stage in ("1", "all"):
             metrics |= _train_stage1(model, share, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
             if parallel.rank() == 0:
