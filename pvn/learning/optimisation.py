@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -208,33 +208,6 @@ def record_selected(step: Callable[[Selection], Result], selection: Selection) -
     return lambda selection: replay(_values(selection))
 
 
-class Steps(Generic[Result]):
-    """Steps on selections, recorded as CUDA graphs, one for each size, if they are to be."""
-
-    def __init__(self, take: Callable[[Selection], Result], is_recorded: bool) -> None:
-        self._launch, self._is_recorded = take, is_recorded
-        self._num_launched = Counter[Sizes]()
-        self._recorded: dict[Sizes, Callable[[Selection], Result]] = {}
-
-    def forget(self) -> None:
-        """Record all of them anew, because they are computed in another way from now on."""
-        if self._recorded:
-            torch.cuda.synchronize()  # what a graph still works on must not be given to others
-        self._num_launched.clear()
-        self._recorded.clear()
-
-    def take(self, selection: Selection) -> Result:
-        """Take a step; the first few of a size are launched kernel by kernel."""
-        sizes = selection.sizes
-        if sizes in self._recorded:
-            return self._recorded[sizes](selection)
-        self._num_launched[sizes] += 1
-        if self._is_recorded and self._num_launched[sizes] > STEPS_BEFORE_RECORDING:
-            self._recorded[sizes] = record_selected(self._launch, selection)
-            return self._recorded[sizes](selection)
-        return self._launch(selection)
-
-
 def peak_memory(device: torch.device) -> dict[str, float]:
     """Peak memory of this process so far, GiB: on the host (except on Windows), and on the GPU if used."""
     peak = {}
@@ -336,7 +309,6 @@ def optimise(
     take_step: Callable[[torch.optim.Optimizer, Selection], Result],
     report: Callable[[Result], dict[str, float]],
     measure: Callable[[], dict[str, float]] | None = None,
-    compile_model: Callable[[], bool] = lambda: True,
     rate_option: str = "learning-rate",
     is_resumed: bool = False,
     watch: OnProgress = ignore_progress,
@@ -346,7 +318,6 @@ def optimise(
     select_batch(step, flights, unit) gives the batch of a step; on a GPU there is a unit, the sizes for which the model
     is compiled, and the batch is padded to a multiple of it (`in_units`); take_step takes one step of gradient descent
     on it; report gives the metrics of a step's result, among them the loss; measure gives metrics on the dev split.
-    compile_model is called before every step until it returns True; the model is compiled then, and was not before.
 
     Every step depends only on the seed and its number, so a resumed run takes the same steps.
     """
@@ -363,18 +334,21 @@ def optimise(
     epochs = [torch.Generator().manual_seed(config.seed * 1_000_003 + epoch) for epoch in range(config.num_epochs)]
     batches = [flights for epoch in epochs for flights in draw_batches(demonstrations, limits, epoch)]
     num_steps, measured = len(batches), dict[str, float]()
-    steps = Steps(functools.partial(take_step, optimizer), is_recorded)
-    is_compiled = False
+    take: Callable[[Selection], Result] = functools.partial(take_step, optimizer)
+    launched, recorded = Counter[Sizes](), dict[Sizes, Callable[[Selection], Result]]()
     model.train()
     with own_stream() if is_recorded else nullcontext():
         for step in range(done, num_steps):
-            if not is_compiled and (is_compiled := compile_model()):
-                steps.forget()
             flights = batches[step]
             selection = select_batch(step, flights, unit if is_recorded else None)
+            sizes = selection.sizes
             set_rate(optimizer, config.rate_share(step, num_steps))
             torch.manual_seed(config.seed * 1_000_003 + 500_000 + step)  # for dropout and other random operations
-            result = steps.take(selection)
+            if is_recorded:
+                launched[sizes] += 1
+                if launched[sizes] == STEPS_BEFORE_RECORDING + 1:
+                    recorded[sizes] = record_selected(take, selection)
+            result = take(selection) if sizes not in recorded else recorded[sizes](selection)
             if measure is not None and (step + 1) % config.measure_every == 0:
                 measured = {f"dev_{what}": value for what, value in measure().items()}
             is_saved = (step + 1) % config.save_every == 0 or step == num_steps - 1

@@ -25,15 +25,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import (
-    OWN_CORPUS,
-    Recipe,
-    Stage,
-    TrainingTextConfig,
-    compiled_beside,
-    import_compiler,
-    train_pvn,
-)
+from pvn.learning.training import OWN_CORPUS, Recipe, Stage, TrainingTextConfig, compiled_beside, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import Preset, System, find_system
 
@@ -213,8 +205,6 @@ def train_system(
             if corpus is None and (folder / OWN_CORPUS).exists():
                 corpus = folder / OWN_CORPUS
             if corpus is None:
-                if compiled:
-                    import_compiler()  # this process would wait for those that make the corpus
                 corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
             return train_pvn(
                 corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch,

@@ -302,14 +302,10 @@ def train_stage1(
     folder: Path,
     *,
     measure: Callable[[], dict[str, float]] | None = None,
-    compile_model: Callable[[], bool] = lambda: True,
     is_resumed: bool = False,
     watch: OnProgress = ignore_progress,
 ) -> None:
-    """Train; checkpoints go to `folder`. measure: gives metrics of flights that are not trained on.
-
-    compile_model: as in `optimise`.
-    """
+    """Train; checkpoints go to `folder`. measure: gives metrics of flights that are not trained on."""
 
     def report(result: tuple[Tensor, LossSums]) -> dict[str, float]:
         loss, losses = result
@@ -320,6 +316,6 @@ def train_stage1(
         select_batch=lambda step, flights, unit: select_stage1_batch(demonstrations, config, step, flights, unit),
         take_step=lambda optimizer, selection: stage1_step(model, optimizer, demonstrations, config, selection),
         report=report,
-        measure=measure, compile_model=compile_model,
+        measure=measure,
         rate_option="stage1.learning-rate", is_resumed=is_resumed, watch=watch,
     )  # fmt: skip

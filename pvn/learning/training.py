@@ -25,7 +25,7 @@ from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
 from pvn.learning.checkpoint import load_weights, read_tensors, write_json, write_tensors
-from pvn.learning.demonstrations import Demonstrations, demonstrate
+from pvn.learning.demonstrations import Demonstrations, demonstrate, select, take_batch
 from pvn.learning.optimisation import (
     OnProgress,
     OnStageProgress,
@@ -127,7 +127,7 @@ class Recipe:
 
 
 COMPILER = "torch._inductor.compile_fx"
-"""Torch's compiler, as a module, whose import takes seconds."""
+"""Torch's compiler, as a module."""
 COMPILER_PROCESSES = "torch._inductor.async_compile"
 """The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
@@ -220,26 +220,21 @@ def _train_stage1(
     model.to(device)
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        model.frames_at_once, model.maps_at_once = compiled_sizes(train_set, config)
+        importlib.import_module(COMPILER)  # waits for the thread that imports it, if there is one
+        model.compile_for(*compiled_sizes(train_set, config))
     began = time.perf_counter()
     if not (is_resumed and (folder / CHECKPOINT).exists()):
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-
-    def compile_model() -> bool:
-        """Compile the model for a GPU, once other processes have done so: then torch finds the code."""
-        if compiled and (import_compiler().is_alive() or not all(process.done() for process in compiled)):
-            return False
-        if device.type == "cuda":
-            model.compile_for(*compiled_sizes(train_set, config))
-        return True
-
+    if compiled:  # meanwhile, compile what draws the pictures
+        take_batch(train_set, select(train_set, torch.zeros(1, dtype=torch.int64)))
+    for process in compiled:
+        process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     measure = functools.partial(measure_stage1, model, dev_set, config) if has_dev else None
     train_stage1(
-        model, train_set, config, folder, measure=measure, compile_model=compile_model, is_resumed=is_resumed,
-        watch=stage_progress(watch, "stage 1"),
-    )  # fmt: skip
+        model, train_set, config, folder, measure=measure, is_resumed=is_resumed, watch=stage_progress(watch, "stage 1")
+    )
     spent["stage1_s"] = time.perf_counter() - began
     metrics: dict[str, Any] = dict(spent)
     if measure is not None:
@@ -268,14 +263,6 @@ def _train_stage2(
     return time.perf_counter() - began
 
 
-@functools.cache
-def import_compiler() -> threading.Thread:
-    """A thread that imports torch's compiler while this one has other things to do."""
-    thread = threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True)
-    thread.start()
-    return thread
-
-
 def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
     # Torch starts processes that make machine code with its first graph, and makes that code one kernel after the other
@@ -292,7 +279,7 @@ def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
 @contextmanager
 def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequence[Future[None]]]:
     """Stage 1 compiled for a GPU by processes of their own, one for each costly part, while this one makes what it is
-    to be trained on, and takes the first steps with a model that is not compiled.
+    to be trained on.
 
     The results are there once everything is compiled; there are none where nothing is compiled ahead: on a CPU, by
     several processes, and where batches are counted in flights, so that their sizes depend on the corpus.
@@ -303,6 +290,8 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
     if not is_useful or parallel.num_processes() > 1:
         yield ()
         return
+    # This takes seconds, in which this process waits for others if there is a corpus to be made.
+    threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True).start()
     with ExitStack() as pools:
         compiled = []
         for part in compiled_parts(recipe.grid):
@@ -360,7 +349,7 @@ def train_pvn(
 
     corpus: in memory, or its folder, of which each of several processes reads its share, and the first, which alone
     trains stage 2, all of the training split for that. compiled: what
-    `compiled_beside` gives; stage 1 is compiled here once all of them are done.
+    `compiled_beside` gives, to be waited for before stage 1 is compiled here.
     """
     from pvn.learning.agent import save_agent
     from pvn.model.pvn import PVN

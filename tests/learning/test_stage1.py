@@ -13,7 +13,7 @@ from torch._dynamo.utils import counters
 from pvn.geometry import MapGrid
 from pvn.learning import optimisation, stage1
 from pvn.learning.demonstrations import demonstrate, select, take_batch
-from pvn.learning.optimisation import Steps, batch_limits, make_optimizer, own_stream
+from pvn.learning.optimisation import batch_limits, make_optimizer
 from pvn.learning.presets import recipe_for, with_changes
 from pvn.learning.stage1 import (
     Stage1Config,
@@ -216,43 +216,6 @@ def test_the_dev_set_is_measured_along_the_way_and_changes_nothing(fresh_model, 
     train_stage1(other, shown_briefly, config, tmp_path / "b")
     assert {"loss", "goal_found", "dev_trajectory", "dev_goal", "dev_goal_found"} <= reports[-1].keys()
     assert all(torch.equal(*pair) for pair in zip(model.parameters(), other.parameters(), strict=True))
-
-
-def test_a_model_is_compiled_before_the_first_step_for_which_it_can_be(fresh_model, shown_briefly, tmp_path):
-    """Until then it is asked for before every step, and never again."""
-    answers = []
-
-    def compile_model():
-        answers.append(len(answers) == 2)
-        return answers[-1]
-
-    config = replace(QUICK, num_epochs=5)
-    trained(fresh_model(), shown_briefly, config, tmp_path, compile_model=compile_model)
-    assert answers == [False, False, True]
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_steps_are_recorded_anew_when_they_are_computed_in_another_way(shown):
-    """As once a model has been compiled."""
-    added, total = [1.0], torch.zeros((), device="cuda")
-    shown_on_gpu = select(shown, torch.arange(2))
-    selection = replace(
-        shown_on_gpu, **{name: getattr(shown_on_gpu, name).cuda() for name in ("numbers", "turn", "rise")}
-    )
-    steps = Steps(lambda _: total.add_(added[0]), is_recorded=True)
-
-    def added_by(number):
-        before = float(total)
-        for _ in range(number):
-            steps.take(selection)
-        return float(total) - before
-
-    with own_stream():
-        assert added_by(10) == 10
-        added[0] = 2.0
-        assert added_by(10) == 10, "a recorded step is what it was"
-        steps.forget()
-        assert added_by(10) == 20
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -244,8 +244,7 @@ from pathlib import Path
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.geometry import Camera, MapGrid
-from pvn.learning.presets import recipe_for, with_changes
-from pvn.learning.training import compiled_beside, train_pvn
+from pvn.learning.presets import recipe_for, train_system, with_changes
 from pvn.systems import SYSTEMS
 from torch._dynamo.utils import counters
 
@@ -254,10 +253,7 @@ if __name__ == "__main__":
     changes |= {"grid": MapGrid(), "camera": Camera()}
     recipe = with_changes(recipe_for(SYSTEMS[sys.argv[2]], "smoke"), changes)
     corpus = make_meadow(bundled_banks(), size=80, seed=0)
-    with compiled_beside(recipe, "cuda") as compiled:
-        for process in compiled:
-            process.result()
-        train_pvn(corpus, recipe, Path(sys.argv[1]), stage="1", device="cuda", compiled=compiled)
+    train_system(corpus, SYSTEMS[sys.argv[2]], recipe, Path(sys.argv[1]), stage="1", device="cuda")
     found = counters["inductor"]
     print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"])
 """
