@@ -19,6 +19,7 @@ from pvn.simulator.rendering import (
     MAX_CANDIDATES,
     Lens,
     aim_landmark,
+    count_tiles,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -126,7 +127,7 @@ def paint(cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int,
     num_solids: at least the number of solids in the field that has the most.
     """
     aimed = _aim(cameras, fields, field_index, num_solids)
-    tiles = len(cameras) * num_tiles(image.shape[2], image.shape[1])
+    tiles = len(cameras) * count_tiles(image.shape[2], image.shape[1])
     index = field_index.numpy()
     run_in_parallel(_paint_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, is_full, image.numpy())
 
@@ -136,7 +137,7 @@ def measure_depth(
 ) -> None:
     """Fill depth (B, H, W) float32, metres along the ray, 0 for sky; and seen (B, H, W) int16, landmark or -1."""
     aimed = _aim(cameras, fields, field_index, num_solids)
-    tiles = len(cameras) * num_tiles(depth.shape[2], depth.shape[1])
+    tiles = len(cameras) * count_tiles(depth.shape[2], depth.shape[1])
     index = field_index.numpy()
     run_in_parallel(_measure_tiles, tiles, GRAIN, cameras.numpy(), fields, index, aimed, depth.numpy(), seen.numpy())
 

@@ -28,6 +28,7 @@ from pvn.simulator.rendering import (
     TILE_WIDTH,
     Lens,
     aim_landmark,
+    count_tiles,
     gather_candidates,
     measure_pixel,
     num_tiles,
@@ -143,7 +144,7 @@ def observe(state: Tensor, lens: Lens, poses: Tensor, cameras: Tensor) -> None:
 def _gather(
     cameras: Tensor, fields: Fields, field_index: Tensor, num_solids: int, width: int, height: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    rows = len(cameras) * num_tiles(width, height)
+    rows = len(cameras) * count_tiles(width, height)
     device = cameras.device
     aimed = torch.empty((len(cameras), num_solids, NUM_AIMED_COLUMNS), device=device)
     candidates = torch.empty((rows, MAX_CANDIDATES), dtype=torch.uint16, device=device)

@@ -50,6 +50,7 @@ from pvn.simulator.rendering import (
     AHEAD_U,
     MAX_CANDIDATES,
     ORIGIN_U,
+    count_tiles,
     gather_candidates,
     num_tiles,
     pixel_ray,
@@ -298,7 +299,7 @@ def _show(layouts: Sequence[Layout], index: Tensor, cameras: Sequence[Array], wi
         return image
     rows, fields = torch.from_numpy(np.stack(cameras)), pack(layouts, is_display=True)
     aimed = cpu._aim(rows, fields, index, num_solids(layouts, is_display=True))
-    tiles = len(index) * num_tiles(width, height)
+    tiles = len(index) * count_tiles(width, height)
     colours = np.empty((*image.shape[:3], 4), np.float32)
     for is_refining in (False, True):
         run_in_parallel(

@@ -76,6 +76,11 @@ def num_tiles(width, height):
     return ((width + TILE_WIDTH - 1) // TILE_WIDTH) * ((height + TILE_HEIGHT - 1) // TILE_HEIGHT)
 
 
+def count_tiles(width: int, height: int) -> int:
+    """The same for Python, which would wait for a compiled one."""
+    return int(num_tiles.py_func(width, height))
+
+
 @scalar
 def tile_bounds(tile, width, height):
     """First column and row of a tile, and the column and row after its last."""

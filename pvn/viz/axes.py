@@ -16,7 +16,7 @@ from matplotlib.patches import Circle, Patch, Polygon
 
 from pvn.viz import palette
 from pvn.viz.drawn_text import as_typed
-from pvn.viz.field_views import REACH, Picture, field_from_above
+from pvn.viz.field_views import REACH, Picture, taken_from_above
 from pvn.viz.labels import Floats, Rectangle, along_path, place_names, place_numbers
 from pvn.world.layout import Layout
 from pvn.world.task import SUCCESS_M
@@ -82,7 +82,7 @@ def draw_top_down(
     avoided: Sequence[npt.NDArray[Any]] = (),
 ) -> list[Rectangle]:
     """The whole field from above, north up, with the names of landmarks beside the avoided lines; see `draw_names`."""
-    axis.imshow(field_from_above(layout, size_px), extent=(*REACH, *REACH))
+    axis.imshow(taken_from_above(layout, size_px), extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xlabel="x east (m)", ylabel="y north (m)")
     return draw_names(axis, layout, metres_per_point, avoided)
 

@@ -30,18 +30,23 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @functools.lru_cache(maxsize=4)
-def _taken_from_above(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
+def _remembered(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
     layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
     camera = from_above(REACH[0], REACH[0], EXTENT, size_px)
     return show_pictures([layout], [camera], size_px, size_px)[0]
 
 
-def field_from_above(layout: Layout, size_px: int) -> Picture:
+def taken_from_above(layout: Layout, size_px: int) -> Bytes:
     """The field (size_px, size_px, 3) with its landmarks and their shadows.
 
     The last few are remembered: the flights of a tour are drawn on the same field, which takes half a second.
     """
-    return _taken_from_above(layout.landmarks, layout.lake.tobytes(), len(layout.lake), size_px) / 255
+    return _remembered(layout.landmarks, layout.lake.tobytes(), len(layout.lake), size_px)
+
+
+def field_from_above(layout: Layout, size_px: int) -> Picture:
+    """The same as numbers from 0 to 1, to be changed."""
+    return taken_from_above(layout, size_px) / 255
 
 
 def lay_over_field(maps: Tensor, origin: Sequence[float], grid: MapGrid, size_px: int) -> Picture:

@@ -22,7 +22,6 @@ from pvn.simulator.display import compile_beside
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import (
-    LARGE_FIELD_PX,
     draw_goal,
     draw_nose,
     draw_numbers,
@@ -33,10 +32,10 @@ from pvn.viz.axes import (
 )
 from pvn.viz.drawn_text import as_typed, quoted, wrapped
 from pvn.viz.drone_views import views_from
-from pvn.viz.field_views import field_from_above
+from pvn.viz.field_views import taken_from_above
 from pvn.viz.flight_record import FirstPictures, Floats, path_end
 from pvn.viz.labels import Rectangle
-from pvn.viz.saving import save_figure
+from pvn.viz.saving import DOTS_PER_INCH, save_figure
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 
@@ -56,8 +55,10 @@ START_SIZE = 1.3
 GOAL_SIZE = 1.6
 """Of the star at the goal, metres."""
 
-LARGE_VIEW = 704
-"""Pixels across the view from the start."""
+VIEWS_INCHES = 0.992 * WIDTH_INCHES - LEFT_INCHES - FIELD_INCHES - GAP_INCHES
+"""Across the view from the start, below which are the others."""
+FIELD_PX, VIEW_PX = round(FIELD_INCHES * DOTS_PER_INCH), round(VIEWS_INCHES * DOTS_PER_INCH)
+"""Across the field and that view: as many pixels as there are in the picture."""
 TITLE_HEIGHT, VIEW_GAP, ROW_GAP, OWN_WIDTH = 0.032, 0.016, 0.05, 0.2
 """Of a view's title, between views, between rows of them, and of the agent's own picture, in widths of the first."""
 
@@ -71,7 +72,7 @@ def _draw_field(axis: Axes, task: Task, flown: Floats, shown: Sequence[int], dem
     goal = path_end(demonstrated)
     lines: list[npt.NDArray[Any]] = [flown[:, :2], start_arrow(start, START_SIZE)]
     lines += [] if demonstrated is None else [demonstrated]
-    names = draw_top_down(axis, task.layout, metres_per_point=METRES_PER_POINT, avoided=lines)
+    names = draw_top_down(axis, task.layout, FIELD_PX, metres_per_point=METRES_PER_POINT, avoided=lines)
     draw_path(axis, flown[:, :2], palette.FLOWN, "-", "flown")
     if demonstrated is not None:
         # Over the flown path, which shows between the dashes where the two coincide.
@@ -92,16 +93,21 @@ def _place_view(axis: Axes, view: View, left: float, top: float, width: float, *
     return bottom
 
 
+def _small_views(count: int) -> tuple[int, float]:
+    """How many of `count` views are in a row below the first, and how wide each is, in widths of the first."""
+    columns = 3 if count in (3, 6) else max(1, min(2, count))
+    return columns, (1 - VIEW_GAP * (columns - 1)) / columns
+
+
 def _draw_views(axis: Axes, views: Sequence[View], titles: Sequence[str], own: View) -> None:
     """The view (H, W, 3) from the start, with the agent's own picture in its corner; the others smaller below it.
 
     All in one axis, whose unit is the width of the first: an axis for each took a third of the time of the picture.
     """
     count = len(views) - 1
-    columns = 3 if count in (3, 6) else max(1, min(2, count))
+    columns, width = _small_views(count)
     bottom = first_bottom = _place_view(axis, views[0], 0.0, TITLE_HEIGHT, 1.0)
     places = [(0.0, TITLE_HEIGHT)]
-    width = (1 - VIEW_GAP * (columns - 1)) / columns
     for row in range(0, count, columns):
         top = bottom + ROW_GAP + TITLE_HEIGHT
         for column, view in enumerate(views[1 + row : 1 + row + columns]):
@@ -124,16 +130,15 @@ def _empty_figure(num_lines: int) -> tuple[Figure, Axes, Axes]:
     left, views = LEFT_INCHES / WIDTH_INCHES, (LEFT_INCHES + FIELD_INCHES + GAP_INCHES) / WIDTH_INCHES
     bottom, tall = BOTTOM_INCHES / height, FIELD_INCHES / height
     above = figure.add_axes((left, bottom, FIELD_INCHES / WIDTH_INCHES, tall))
-    strip = figure.add_axes(
-        (views, 0.05 / height, 0.992 - views, (BOTTOM_INCHES + FIELD_INCHES + LEGEND_INCHES) / height)
-    )
+    tall = (BOTTOM_INCHES + FIELD_INCHES + LEGEND_INCHES) / height
+    strip = figure.add_axes((views, 0.05 / height, VIEWS_INCHES / WIDTH_INCHES, tall))
     return figure, above, strip
 
 
 def prepare(layout: Layout) -> None:
     """Draw ahead what every picture of flights in this field shows; it is remembered."""
     compile_beside()
-    field_from_above(layout, LARGE_FIELD_PX)
+    taken_from_above(layout, FIELD_PX)
 
 
 def steps_shown(num_steps: int) -> list[int]:
@@ -145,8 +150,9 @@ def steps_shown(num_steps: int) -> list[int]:
 def views_to_show(task: Task, log: FlightLog, camera: Camera, flight: int) -> list[View]:
     """What the drone saw at the steps that are shown, drawn anew, for people; the first is larger than the others."""
     flown = log.pose_world[flight, steps_shown(int(log.num_steps[flight]))].cpu().numpy()
-    first = views_from(task.layout, flown[:1], camera, LARGE_VIEW)
-    return [*first, *views_from(task.layout, flown[1:], camera)]
+    first = views_from(task.layout, flown[:1], camera, VIEW_PX)
+    _, width = _small_views(len(flown) - 1)
+    return [*first, *views_from(task.layout, flown[1:], camera, round(width * VIEW_PX))]
 
 
 def draw_flight(

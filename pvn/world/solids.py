@@ -6,6 +6,7 @@ Each constructor below returns one `Solid`; a landmark is a tuple of them.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -125,21 +126,29 @@ def colour_rgb(colour: str) -> tuple[float, float, float]:
     return red / 255, green / 255, blue / 255
 
 
-def surface_points(solid: Solid, fineness: int = 24) -> npt.NDArray[np.float64]:
-    """Points (P, 3) on the solid's surface, landmark frame, which come close to its extreme points."""
+def _rings(fineness: int, radii: Sequence[float], heights: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Points (P, 3) on circles around the z axis."""
     angle = np.linspace(0, 2 * math.pi, 2 * fineness, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return np.concatenate([np.c_[circle * r, np.full(len(circle), z)] for r, z in zip(radii, heights, strict=True)])
+
+
+@functools.cache
+def _sphere(fineness: int) -> npt.NDArray[np.float64]:
+    """Points (P, 3) on the unit sphere."""
+    heights = np.sin(np.linspace(-math.pi / 2, math.pi / 2, fineness + 1))
+    return _rings(fineness, [math.sqrt(max(0.0, 1 - z * z)) for z in heights], heights.tolist())
+
+
+def surface_points(solid: Solid, fineness: int = 24) -> npt.NDArray[np.float64]:
+    """Points (P, 3) on the solid's surface, landmark frame, which come close to its extreme points."""
     match solid.kind:
         case "box":
             unit = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
         case "frustum":
-            rings = [np.c_[circle * r, np.full(len(circle), z)] for r, z in ((1, -1), (solid.taper, 1))]
-            unit = np.concatenate(rings)
+            unit = _rings(fineness, (1, solid.taper), (-1, 1))
         case "ellipsoid":
-            heights = np.sin(np.linspace(-math.pi / 2, math.pi / 2, fineness + 1))
-            unit = np.concatenate(
-                [np.c_[circle * math.sqrt(max(0.0, 1 - z * z)), np.full(len(circle), z)] for z in heights]
-            )
+            unit = _sphere(fineness)
     points: npt.NDArray[np.float64] = unit * np.array(solid.half) @ rotation(solid.turn).T
     return points + np.array(solid.centre)
 

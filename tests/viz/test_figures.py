@@ -7,18 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from pvn.viz import field_views, palette, paper_figures
+from pvn.viz import field_views, flight_picture, palette, paper_figures
 from pvn.viz.film import write_film
 from pvn.viz.flight_maps import draw_maps
 from pvn.viz.flight_picture import draw_flight, prepare, steps_shown
 from pvn.viz.flight_record import FirstPictures, fly_and_record
 from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
 from pvn.viz.paper_page import PAGE_INCHES
-from pvn.viz.saving import paper_paths
+from pvn.viz.saving import DOTS_PER_INCH, paper_paths
 from pvn.viz.segment_pictures import draw_segment, draw_segments
 from pvn.viz.summary_figure import draw_summary
 
@@ -98,6 +99,26 @@ def test_views_of_a_flight_fill_their_rows_from_the_start_to_the_end(num_steps, 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("num_steps", [2, 3, 8])
+def test_views_and_the_field_have_as_many_pixels_as_the_picture_shows_of_them(record, num_steps, monkeypatch, tmp_path):
+    """More would take longer, fewer would be blurred."""
+    drawn = []
+    monkeypatch.setattr(flight_picture, "save_figure", lambda figure, path: drawn.append(figure))
+    log = replace(record.log, num_steps=torch.tensor([num_steps]))
+    draw_flown(tmp_path / "flight.png", replace(record, log=log))
+    (figure,) = drawn
+    figure.set_dpi(DOTS_PER_INCH)
+    figure.canvas.draw()
+    (field,), (*views, _) = (axis.images for axis in figure.axes)  # the last is the agent's own
+    assert len(views) == len(steps_shown(num_steps))
+    for image in (field, *views):
+        height, width = image.get_array().shape[:2]
+        shown = image.get_window_extent()
+        assert (shown.width, shown.height) == pytest.approx((width, height), abs=1.5)
+    plt.close(figure)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("num_moments", [1, 8])
 def test_an_evolution_has_no_column_without_a_prediction(record, num_moments, monkeypatch, tmp_path):
     drawn = []
@@ -143,10 +164,10 @@ def draw_flown(path, record):
 
 @pytest.mark.long
 def test_the_field_that_was_drawn_ahead_is_not_drawn_again(record, tmp_path):
-    field_views._taken_from_above.cache_clear()
+    field_views._remembered.cache_clear()
     prepare(record.task.layout)
     draw_flown(tmp_path / "flight.png", record)
-    assert field_views._taken_from_above.cache_info().misses == 1
+    assert field_views._remembered.cache_info().misses == 1
 
 
 DRAWINGS = {
