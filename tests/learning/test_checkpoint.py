@@ -23,6 +23,7 @@ def test_tensors_of_all_kinds_are_read_as_they_were_written(tmp_path):
         assert torch.equal(found[name], value) and found[name].dtype == value.dtype
 
 
+@pytest.mark.long
 def test_one_bit_that_changed_is_noticed_wherever_it_is(tmp_path):
     path = tmp_path / "all.safetensors"
     write_tensors(path, TENSORS)

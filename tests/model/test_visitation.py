@@ -232,6 +232,7 @@ def test_work_cut_into_chunks_gives_what_it_gives_all_at_once(model, size):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.long
 def test_each_part_can_be_compiled_alone_and_small_maps_not_at_all():
     def sizes(grid, *parts):
         model = VisitationModel(VisitationConfig(num_words=9, grid=grid))
