@@ -102,6 +102,7 @@ def _check_sizes(described: object, largest: int, name: str = "") -> None:
         raise ValueError(f"{name}: got {described}, expected a size that the weights have, at most {largest}")
 
 
+@torch.inference_mode(mode=False)  # of weights made in inference mode, nobody could tell whether they have changed
 def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
     """The agent in a file (.safetensors), or the package's of that name: "pvn-plus", "pvn", "gsmn", "chaplot"."""
     from pvn.simulator.simulator import checked_device
