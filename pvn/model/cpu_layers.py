@@ -34,6 +34,16 @@ TILES_AT_ONCE = 16
 """Tiles whose values stay in the processor's cache until they are multiplied."""
 GAP = 16
 """Numbers left out behind a table of transformed values."""
+LINE = 16
+"""Numbers in a line of the processor's cache; a vector across two lines takes longer to be read and written."""
+
+
+@kernel
+def _whole_lines(count):
+    """Room for so many numbers that begins with a line of the cache."""
+    room = np.empty(count + LINE, np.float32)
+    skipped = -(room.ctypes.data // 4) % LINE
+    return room[skipped : skipped + count]
 
 
 @kernel
@@ -157,8 +167,8 @@ def _convolve_in_tiles(padded, num_in, filters, bias, slope, out):
     source, transformed, result = padded.reshape(-1), filters.reshape(-1), out.reshape(-1)
     # Not a power of two apart, or all values of a tile would compete for the same few lines of the cache.
     value_step, product_step, filter_step = at_once * depth + GAP, at_once * num_out + GAP, filters.shape[1]
-    values = np.empty(SPAN * SPAN * value_step, np.float32)
-    products = np.empty(SPAN * SPAN * product_step, np.float32)
+    values = _whole_lines(SPAN * SPAN * value_step)
+    products = _whole_lines(SPAN * SPAN * product_step)
     tile_result = np.empty(TILE * TILE * num_out, np.float32)
     for begin in range(0, num_tiles, at_once):
         start = min(begin, num_tiles - STRIP)  # some are computed twice, to the same result
@@ -203,7 +213,7 @@ def _convolve(values, epsilon, stride, filters, bias, slope, out):
     num_in = depth
     if stride == 1:
         height, width, depth = -(-height // TILE) * TILE, -(-width // TILE) * TILE, -(-depth // VECTOR) * VECTOR
-    padded = np.empty((height + 2, width + 2, depth), np.float32)
+    padded = _whole_lines((height + 2) * (width + 2) * depth).reshape(height + 2, width + 2, depth)
     if epsilon < 0:
         _lay_out(values, np.zeros(num_in, np.float32), np.ones(num_in, np.float32), 1, padded)
     else:
@@ -221,12 +231,19 @@ def _add_pooled(values, stride, out):
     """
     height, width, num_channels = values.shape
     num_rows, num_columns, _ = out.shape
+    sums = np.zeros((width + 2, num_channels), np.float32)  # of a row of windows, with zeros at both ends
+    share = np.float32(1 / 9)
     for row in range(num_rows):
+        sums[:] = 0
+        for down in range(max(stride * row - 1, 0), min(stride * row + 2, height)):
+            for column in range(width):
+                for channel in range(num_channels):
+                    sums[column + 1, channel] += values[down, column, channel]
         for column in range(num_columns):
-            for down in range(max(stride * row - 1, 0), min(stride * row + 2, height)):
-                for right in range(max(stride * column - 1, 0), min(stride * column + 2, width)):
-                    for channel in range(num_channels):
-                        out[row, column, channel] += values[down, right, channel] / 9
+            left = stride * column
+            for channel in range(num_channels):
+                around = sums[left, channel] + sums[left + 1, channel] + sums[left + 2, channel]
+                out[row, column, channel] += around * share
 
 
 @kernel
@@ -274,7 +291,7 @@ def pass_block(first, last, values, epsilon, stride, is_pooled, filters, bias, l
     """
     for picture in range(first, last):
         value, result = values[picture], out[picture]
-        middle = np.empty(value.shape, np.float32)
+        middle = _whole_lines(value.size).reshape(value.shape)
         _convolve(value, epsilon, 1, filters, bias, slope, middle)
         _convolve(middle, epsilon, stride, later_filters, later_bias, slope, result)
         if is_pooled:
@@ -313,7 +330,8 @@ def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
 
 def as_values(filters: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Filters (3 * 3, C * O) as convolutions in tiles take them."""
-    transformed = np.empty((SPAN * SPAN, filters.shape[1] + GAP), np.float32)
+    step = filters.shape[1] + GAP
+    transformed: npt.NDArray[np.float32] = _whole_lines(SPAN * SPAN * step).reshape(SPAN * SPAN, step)
     transform_filters(filters, transformed)
     return transformed
 

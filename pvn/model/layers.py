@@ -63,12 +63,12 @@ def on_maps(work: Callable[..., None], shape: Sequence[int], *arguments: Any) ->
     On several cores if torch may use several.
     """
     num_maps, depth, height, width = shape
-    out = np.empty((num_maps, height, width, depth), np.float32)
+    out = torch.empty((num_maps, height, width, depth))  # unlike NumPy's, it begins with a line of the cache
     if torch.get_num_threads() == 1:
-        work(0, num_maps, *arguments, out)
+        work(0, num_maps, *arguments, out.numpy())
     else:
-        run_in_parallel(work, num_maps, 1, *arguments, out)
-    return torch.from_numpy(out).permute(0, 3, 1, 2)
+        run_in_parallel(work, num_maps, 1, *arguments, out.numpy())
+    return out.permute(0, 3, 1, 2)
 
 
 def instance_norm(value: Tensor) -> Tensor:
@@ -156,6 +156,8 @@ class _Filters:
     """A layer's filters as our compiled code takes them."""
 
     values: npt.NDArray[np.float32]
+    shape: tuple[int, ...]
+    """Of the maps (C, H, W) that they were made for."""
     weight: Tensor
     """What they were made from; kept, so that nothing else can have its address."""
     version: int
@@ -174,24 +176,30 @@ def flown_weights(layer: Convolution, shape: Sequence[int]) -> FlownWeights | No
 
     The filters are a copy, made anew when the weights have changed. None if there is no compiled code for such maps.
     """
+    weight, bias, shape = layer.weight, layer.bias, tuple(shape)
+    assert bias is not None
+    found = _filters.get(layer)
+    if found is None or found.shape != shape or not found.are_of(weight):
+        if not _can_be_flown(layer, shape):
+            return None
+        values = _flown_filters(layer, _is_in_tiles(layer))
+        found = _filters[layer] = _Filters(values, shape, weight.detach(), weight._version)
+    return found.values, bias.detach().numpy()
+
+
+def _can_be_flown(layer: Convolution, shape: Sequence[int]) -> bool:
+    """Whether there is compiled code for the layer and maps of this shape (C, H, W)."""
     from pvn.model.cpu_layers import fills_vectors
     from pvn.model.cpu_vectors import FEWEST_LANES
 
     (num_in, height, width), stride, weight = shape, layer.stride[0], layer.weight
-    is_in_tiles = _is_in_tiles(layer)
     if isinstance(layer, Doubling):
         num_out, rows, columns = FEWEST_LANES, height, width
     else:
         num_out, rows, columns = layer.out_channels, -(-height // stride), -(-width // stride)
-    is_known = num_in == layer.in_channels and weight.dtype == torch.float32
     # Of tensors of inference mode, torch does not count how often they have been written to.
-    if not is_known or weight.is_inference() or not fills_vectors(num_out, rows, columns, is_in_tiles):
-        return None
-    found = _filters.get(layer)
-    if found is None or not found.are_of(weight):
-        found = _filters[layer] = _Filters(_flown_filters(layer, is_in_tiles), weight.detach(), weight._version)
-    assert layer.bias is not None
-    return found.values, layer.bias.detach().numpy()
+    is_known = num_in == layer.in_channels and weight.dtype == torch.float32 and not weight.is_inference()
+    return is_known and fills_vectors(num_out, rows, columns, _is_in_tiles(layer))
 
 
 def _is_in_tiles(layer: Convolution) -> bool:

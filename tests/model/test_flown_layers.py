@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 
+from pvn.learning.agent import load_agent
 from pvn.model import cpu_layers
 from pvn.model.layers import (
     Doubling,
@@ -109,6 +110,13 @@ def test_what_fills_no_vectors_is_left_to_torch(layer, size, monkeypatch):
     assert check_flown(layer, some_maps(num_in, size, size), monkeypatch) == ()
 
 
+def test_maps_of_any_size_fly_through_a_layer_one_after_the_other(monkeypatch):
+    torch.manual_seed(0)
+    layer = with_biases(RectifiedConvolution(32, 32))
+    called = [check_flown(layer, some_maps(32, size, size), monkeypatch) for size in (16, 2, 24, 16)]
+    assert called == [("convolve_maps",), (), ("convolve_maps",), ("convolve_maps",)]
+
+
 def test_maps_with_other_channels_than_the_layers_are_refused():
     with torch.no_grad(), pytest.raises(RuntimeError, match="channels"):
         RectifiedConvolution(32, 32)(in_device_layout(torch.randn(1, 16, 16, 16)))
@@ -140,6 +148,13 @@ def test_both_large_networks_fly_by_compiled_code(monkeypatch):
         calls.clear()
         LingUNet(35, 30)(torch.zeros((1, 35, 64, 64)), torch.zeros((1, 30)))
     assert calls.count("double_maps") == 1 and calls.count("convolve_maps") >= 3
+
+
+def test_an_agent_that_is_loaded_in_inference_mode_flies_by_compiled_code(monkeypatch):
+    calls = calls_of(monkeypatch)
+    with torch.inference_mode():
+        load_agent("pvn").visitation.resnet(torch.zeros((1, 72, 128, 3), dtype=torch.uint8))
+    assert calls.count("pass_block") == 6
 
 
 def change_in_place(layer):
