@@ -27,7 +27,8 @@ from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.summary import Summary
 from pvn.files import replacing
 from pvn.learning.presets import RANDOM_LOOKS, make_own_corpus, plus, train, with_changes
-from pvn.learning.training import OWN_CORPUS, training_segments
+from pvn.learning.training import training_segments
+from pvn.learning.training_corpus import FOLDER
 from pvn.simulator.compiling import num_cores
 from pvn.systems import AGENT_FILE, SYSTEMS
 
@@ -173,8 +174,7 @@ def main() -> None:
     out, limit = options.out, options.limit
     corpus = make_own_corpus(with_changes(plus(), options.changes), out)
     print(
-        f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / OWN_CORPUS}",
-        flush=True,
+        f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / FOLDER}", flush=True
     )
     natural = natural_corpus(only=("dev",))
     voices = tuple(segment for segment in corpus["train"] if not VARIANTS["without-three-voices"].keeps(segment))

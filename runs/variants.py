@@ -31,7 +31,8 @@ from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.summary import Summary
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.presets import LITERAL, QUICK, RANDOM_LOOKS, make_own_corpus, paper, train_system, with_changes
-from pvn.learning.training import OWN_CORPUS, STAGE1
+from pvn.learning.training import STAGE1
+from pvn.learning.training_corpus import FOLDER
 from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges
 
 BASE = "paper"
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--changes", type=json.loads, default={}, help="to recipes, as JSON by dotted field name")
     options = parser.parse_args()
     corpus = make_own_corpus(with_changes(paper(), options.changes), options.out)
-    print(f"{len(corpus['train']):,} training segments: {options.out / OWN_CORPUS}", flush=True)
+    print(f"{len(corpus['train']):,} training segments: {options.out / FOLDER}", flush=True)
     for name in options.variant:
         agent = train_variant(name, corpus, options.out, options.device, options.changes)
         fly_variant(name, agent, corpus, options.out, options.device, options.limit)

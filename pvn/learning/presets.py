@@ -25,7 +25,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import OWN_CORPUS, Recipe, Stage, TrainingTextConfig, compiled_beside, train_pvn
+from pvn.learning.training import Recipe, Stage, TrainingTextConfig, compiled_beside, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import Preset, System, find_system
 
@@ -202,8 +202,6 @@ def train_system(
         raise ValueError(f"{corpus}: has no training split, expected one; make the corpus without --only")
     if isinstance(recipe, Recipe):
         with compiled_beside(recipe, device) if stage != "2" else nullcontext(()) as compiled:
-            if corpus is None and (folder / OWN_CORPUS).exists():
-                corpus = folder / OWN_CORPUS
             if corpus is None:
                 corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
             return train_pvn(

@@ -132,8 +132,6 @@ COMPILER_PROCESSES = "torch._inductor.async_compile"
 """The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
-OWN_CORPUS = "corpus"
-"""In a run's folder: the corpus that was made for it, if it was given none."""
 
 
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
@@ -301,28 +299,19 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
         yield compiled
 
 
-def _train_stage2_on(
-    corpus: Corpus | Path, execution: ExecutionModel, config: Stage2Config, folder: Path, is_resumed: bool
-) -> float:
-    """The same on the training split of a corpus in memory or in a folder."""
-    segments = _share_of(corpus, 0, 1, ("train",)).corpus["train"]
-    return _train_stage2(execution, segments, config, folder, is_resumed)
-
-
 @contextmanager
 def stage2_beside(
-    execution: ExecutionModel, corpus: Corpus | Path, config: Stage2Config, folder: Path, is_resumed: bool
+    execution: ExecutionModel, segments: Sequence[Segment], config: Stage2Config, folder: Path, is_resumed: bool
 ) -> Iterator[Future[float]]:
     """Stage 2, which needs no GPU and nothing of stage 1, trained and written by a process of its own.
 
-    corpus: in memory, which takes a second to be sent to that process, or its folder, from which that process reads it.
     The result is how many seconds it took. Leaving the context waits for it.
     """
     from pvn.processes import process_pool
 
     with process_pool(1) as pool:
         # A copy, because torch shares the tensors that it sends to another process.
-        yield pool.submit(_train_stage2_on, corpus, copy.deepcopy(execution), config, folder, is_resumed)
+        yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
 
 
 def _share_of(corpus: Corpus | Path, index: int, count: int, splits: Sequence[Split] = ("train", "dev")) -> CorpusShare:
@@ -371,7 +360,7 @@ def train_pvn(
     # With a GPU, the host has nothing else to do during stage 1.
     is_beside = stage == "all" and device.type == "cuda" and num_processes == 1
     lessons = (recipe.stage2, folder, is_resumed)
-    with stage2_beside(execution, corpus, *lessons) if is_beside else nullcontext() as beside:
+    with stage2_beside(execution, share.corpus["train"], *lessons) if is_beside else nullcontext() as beside:
         if stage in ("1", "all"):
             metrics |= _train_stage1(model, share, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
             if parallel.rank() == 0:

@@ -13,9 +13,11 @@ from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
 from pvn.corpus.store import read_corpus, write_corpus
-from pvn.learning.training import OWN_CORPUS, TrainingTextConfig
+from pvn.learning.training import TrainingTextConfig
 from pvn.processes import process_pool
 
+FOLDER = "corpus"
+"""In a run's folder: the corpus that was made for it."""
 OnSegments = Callable[[int, int], None]
 """Called periodically with how many segments are made, and how many there will be."""
 
@@ -60,7 +62,7 @@ def corpus_for(
     config: TrainingTextConfig, run: Path, num_processes: int, watch: OnSegments = lambda done, total: None
 ) -> Corpus:
     """The corpus in a run's folder; it is made if it is not there."""
-    folder = run / OWN_CORPUS
+    folder = run / FOLDER
     if not folder.exists():
         corpus = make_training_corpus(config, num_processes, watch)
         write_corpus(

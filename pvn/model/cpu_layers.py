@@ -306,7 +306,9 @@ def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
 
     epsilon: added to the deviation.
     """
-    size = int(math.sqrt(len(filters)))
+    size = 1
+    while size * size < len(filters):
+        size += 1
     margin = size // 2
     _, height, width, depth = images.shape
     padded = np.zeros((height + 2 * margin, width + 2 * margin, depth), np.float32)
@@ -317,10 +319,10 @@ def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
         for value in image.reshape(-1):
             total += np.int64(value)
             squares += np.int64(value) * np.int64(value)
-        mean = total / image.size
-        deviation = math.sqrt((squares - total * mean) / image.size)
+        # Times the number of values, all are whole: a picture of one colour has a deviation of exactly 0.
+        spread = math.sqrt(image.size * squares - total * total)
         for value in range(256):
-            shades[value] = (value - mean) / (deviation + epsilon)
+            shades[value] = (image.size * value - total) / (spread + image.size * epsilon)
         for row in range(height):
             for column in range(width):
                 for channel in range(depth):

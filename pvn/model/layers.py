@@ -28,6 +28,8 @@ def ready_to_fly(network: Network) -> Network:
 
     Weights that lie otherwise would be turned round at every convolution. `train_by_imitation` undoes it on a CPU.
     """
+    for module in network.modules():
+        _filters.pop(module, None)
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
@@ -63,7 +65,8 @@ def on_maps(work: Callable[..., None], shape: Sequence[int], *arguments: Any) ->
     On several cores if torch may use several.
     """
     num_maps, depth, height, width = shape
-    out = torch.empty((num_maps, height, width, depth))  # unlike NumPy's, it begins with a line of the cache
+    # Unlike NumPy's, it begins with a line of the processor's cache.
+    out = torch.empty((num_maps, height, width, depth), dtype=torch.float32, device="cpu")
     if torch.get_num_threads() == 1:
         work(0, num_maps, *arguments, out.numpy())
     else:
@@ -115,7 +118,7 @@ class RectifiedTransposed(nn.ConvTranspose2d):
 
     def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Maps (K, O, H, W) from maps (K, C, H, W)."""
-        flown = _rectified(self, value)
+        flown = _rectified(self, value) if output_size is None else None
         return functional.leaky_relu(super().forward(value, output_size), SLOPE) if flown is None else flown
 
 
@@ -127,7 +130,7 @@ class Doubling(nn.ConvTranspose2d):
 
     def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Maps (K, O, 2 H, 2 W) from maps (K, C, H, W)."""
-        weights = flown_weights(self, value.shape[1:]) if is_flown(value) else None
+        weights = flown_weights(self, value.shape[1:]) if output_size is None and is_flown(value) else None
         if weights is None:
             return super().forward(value, output_size)
         from pvn.model.cpu_layers import double_maps
@@ -157,7 +160,7 @@ class _Filters:
 
     values: npt.NDArray[np.float32]
     shape: tuple[int, ...]
-    """Of the maps (C, H, W) that they were made for."""
+    """Of the last maps (C, H, W) that they were wanted for."""
     weight: Tensor
     """What they were made from; kept, so that nothing else can have its address."""
     version: int
@@ -174,15 +177,18 @@ _filters: WeakKeyDictionary[nn.Module, _Filters] = WeakKeyDictionary()
 def flown_weights(layer: Convolution, shape: Sequence[int]) -> FlownWeights | None:
     """A layer's filters and its bias (O,) as our compiled code takes them, for maps of this shape (C, H, W).
 
-    The filters are a copy, made anew when the weights have changed. None if there is no compiled code for such maps.
+    The filters are a copy, made anew when torch knows of a change of the weights; after other changes, such as those by
+    `weight.data` and by fused optimizers, `ready_to_fly` makes them anew. None if there is no compiled code for such
+    maps.
     """
     weight, bias, shape = layer.weight, layer.bias, tuple(shape)
     assert bias is not None
     found = _filters.get(layer)
-    if found is None or found.shape != shape or not found.are_of(weight):
+    is_known = found is not None and found.are_of(weight)
+    if found is None or not is_known or found.shape != shape:
         if not _can_be_flown(layer, shape):
             return None
-        values = _flown_filters(layer, _is_in_tiles(layer))
+        values = found.values if found is not None and is_known else _flown_filters(layer)
         found = _filters[layer] = _Filters(values, shape, weight.detach(), weight._version)
     return found.values, bias.detach().numpy()
 
@@ -203,11 +209,11 @@ def _can_be_flown(layer: Convolution, shape: Sequence[int]) -> bool:
 
 
 def _is_in_tiles(layer: Convolution) -> bool:
-    """Whether our compiled code makes the layer's results tile by tile: with many channels and a stride of 1."""
+    """Whether our compiled code makes the layer's results tile by tile: that of 3x3 filters with a stride of 1."""
     return isinstance(layer, NormedConvolution | RectifiedConvolution | RectifiedTransposed) and layer.stride == (1, 1)
 
 
-def _flown_filters(layer: Convolution, is_in_tiles: bool) -> npt.NDArray[np.float32]:
+def _flown_filters(layer: Convolution) -> npt.NDArray[np.float32]:
     """A copy of the layer's weights in the order of our compiled code."""
     from pvn.model.cpu_layers import as_values
 
@@ -218,7 +224,7 @@ def _flown_filters(layer: Convolution, is_in_tiles: bool) -> npt.NDArray[np.floa
         weight = weight.flip(2, 3).transpose(0, 1)
     ordered = weight.permute(2, 3, 1, 0).clone(memory_format=torch.contiguous_format)
     filters = ordered.flatten(2).flatten(0, 1).numpy()  # (N * N, C * O)
-    return as_values(filters) if is_in_tiles else filters
+    return as_values(filters) if _is_in_tiles(layer) else filters
 
 
 def _doubling_filters(weight: Tensor) -> Tensor:

@@ -99,7 +99,8 @@ class Shrinking(nn.Module):
     def _begun(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / stride, W / stride) of pictures (K, H, W, 3) uint8."""
         first, (num_pictures, height, width, depth) = self.first, image.shape
-        weights = flown_weights(first, (depth, height, width)) if is_in_flight(image) else None
+        is_flown_through = image.dtype == torch.uint8 and is_in_flight(image)
+        weights = flown_weights(first, (depth, height, width)) if is_flown_through else None
         if weights is None:
             return first(in_device_layout(normalised(image)))  # type: ignore[no-any-return]
         from pvn.model.cpu_layers import convolve_pictures

@@ -30,10 +30,12 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @functools.lru_cache(maxsize=4)
-def _remembered(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
+def _drawn_from_above(landmarks: tuple[Landmark, ...], lake: bytes, lake_cells: int, size_px: int) -> Bytes:
     layout = Layout(landmarks, np.frombuffer(lake, bool).reshape(lake_cells, lake_cells))
     camera = from_above(REACH[0], REACH[0], EXTENT, size_px)
-    return show_pictures([layout], [camera], size_px, size_px)[0]
+    drawn = show_pictures([layout], [camera], size_px, size_px)[0]
+    drawn.setflags(write=False)
+    return drawn
 
 
 def taken_from_above(layout: Layout, size_px: int) -> Bytes:
@@ -41,11 +43,11 @@ def taken_from_above(layout: Layout, size_px: int) -> Bytes:
 
     The last few are remembered: the flights of a tour are drawn on the same field, which takes half a second.
     """
-    return _remembered(layout.landmarks, layout.lake.tobytes(), len(layout.lake), size_px)
+    return _drawn_from_above(layout.landmarks, layout.lake.tobytes(), len(layout.lake), size_px)
 
 
 def field_from_above(layout: Layout, size_px: int) -> Picture:
-    """The same as numbers from 0 to 1, to be changed."""
+    """The same in numbers from 0 to 1; a copy, which may be changed."""
     return taken_from_above(layout, size_px) / 255
 
 

@@ -53,8 +53,7 @@ def test_a_process_of_its_own_trains_the_same_stage_2(segments, tmp_path):
     """As with a GPU, where it trains while the GPU is busy with stage 1."""
     config = Stage2Config(pretrain_flights=4, pretrain_epochs=1, num_iterations=1, num_environments=1)
     pilot, folder = fresh_pilot(), tmp_path / "beside"
-    corpus = Corpus("few", {"train": tuple(segments)})
-    with stage2_beside(pilot, corpus, config, folder, is_resumed=False) as beside:
+    with stage2_beside(pilot, segments, config, folder, is_resumed=False) as beside:
         assert beside.result() > 0
     train_stage2(pilot, segments, config, tmp_path)
     written = read_tensors(folder / STAGE2)

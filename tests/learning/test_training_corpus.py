@@ -9,8 +9,8 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.turning import FIRST_ENVIRONMENT
 from pvn.learning.presets import paper_imitation, train, train_system
-from pvn.learning.training import OWN_CORPUS, TrainingTextConfig
-from pvn.learning.training_corpus import corpus_for, make_training_corpus
+from pvn.learning.training import TrainingTextConfig
+from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
 from pvn.systems import SYSTEMS
 
 TEXT = TrainingTextConfig(size=40, narrated=6, turns=7, has_natural=True)
@@ -29,10 +29,10 @@ def test_it_has_what_the_recipe_says_and_is_made_once(tmp_path):
         assert texts == [segment.task.instruction for segment in generated[split]], "as pvn corpus make makes them"
     done, totals = zip(*counted, strict=True)
     assert list(done) == sorted(done) and set(totals) == {done[-1]} == {28 + 6 + 6 + 7}
-    before = (tmp_path / OWN_CORPUS / "corpus.json").stat().st_mtime_ns
+    before = (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns
     again = corpus_for(TEXT, tmp_path, 2)
     assert [one.task.instruction for one in again["train"]] == [one.task.instruction for one in made["train"]]
-    assert (tmp_path / OWN_CORPUS / "corpus.json").stat().st_mtime_ns == before, "a resumed run reads it"
+    assert (tmp_path / FOLDER / "corpus.json").stat().st_mtime_ns == before, "a resumed run reads it"
 
 
 @pytest.mark.long
@@ -57,4 +57,4 @@ def test_the_baselines_are_given_theirs(tmp_path):
 def test_a_device_that_does_not_exist_is_refused_before_a_corpus_is_made(tmp_path):
     with pytest.raises(ValueError, match='device: got \'gpu\', expected "cpu" or "cuda"'):
         train(None, tmp_path, agent="pvn", preset="smoke", device="gpu")
-    assert not (tmp_path / OWN_CORPUS).exists()
+    assert not (tmp_path / FOLDER).exists()

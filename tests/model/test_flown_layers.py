@@ -123,11 +123,12 @@ def test_maps_with_other_channels_than_the_layers_are_refused():
 
 
 @pytest.mark.parametrize("is_quick", [False, True])
-def test_pictures_are_normalised_in_flight_as_in_training(is_quick, monkeypatch):
-    """Also such of one colour, and such that do not lie in memory row by row."""
+@pytest.mark.parametrize(("height", "width"), [(72, 128), (33, 17)])
+def test_a_picture_in_flight_is_torchs(is_quick, height, width, monkeypatch):
+    """Also one that does not lie in memory row by row."""
     torch.manual_seed(0)
     network = with_biases(ResNet(is_quick))
-    image = torch.randint(0, 256, (4, 72, 128, 3), dtype=torch.uint8)
+    image = torch.randint(0, 256, (4, height, width, 3), dtype=torch.uint8)
     image[1], image[2] = 77, 3
     image[2, 5, 5, 1] = 4
     turned = image.transpose(1, 2).contiguous().transpose(1, 2)
@@ -137,6 +138,30 @@ def test_pictures_are_normalised_in_flight_as_in_training(is_quick, monkeypatch)
         found = [network.halves[0]._begun(each) for each in (image, turned)]
     assert calls == ["convolve_pictures"] * 2 and torch.equal(*found)
     assert (found[0] - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
+@pytest.mark.parametrize(("height", "width"), [(72, 128), (108, 192), (33, 17)])
+def test_pictures_of_one_colour_have_features(height, width):
+    """Their deviation is exactly 0: rounding could make it the root of less than that."""
+    network, colour = ResNet(is_quick=True), torch.arange(0, 256, 5, dtype=torch.uint8)
+    image = colour[:, None, None, None].repeat(1, height, width, 3)
+    with torch.no_grad():
+        features = network.halves[0]._begun(image)
+    assert torch.equal(features, network.first.bias.view(-1, 1, 1).expand_as(features))
+
+
+def test_pictures_of_other_types_are_left_to_torch(monkeypatch):
+    network, image = ResNet(), torch.randint(0, 256, (1, 72, 128, 3), dtype=torch.uint8)
+    with torch.no_grad():
+        flown, calls = network(image), calls_of(monkeypatch)
+        other = network(image.float())
+    assert "convolve_pictures" not in calls and torch.allclose(flown, other, atol=1e-3)
+
+
+def test_the_size_that_torch_is_asked_for_is_the_size():
+    with torch.no_grad():
+        value = in_device_layout(some_maps(32, 16, 16))
+        assert Doubling(32, 2)(value, [31, 31]).shape[2:] == (31, 31)
 
 
 def test_both_large_networks_fly_by_compiled_code(monkeypatch):
@@ -157,6 +182,23 @@ def test_an_agent_that_is_loaded_in_inference_mode_flies_by_compiled_code(monkey
     assert calls.count("pass_block") == 6
 
 
+def test_weights_that_were_made_in_inference_mode_are_left_to_torch(monkeypatch):
+    """Of them, torch does not count changes."""
+    calls, value = calls_of(monkeypatch), in_device_layout(some_maps(32, 16, 16).detach())
+    with torch.inference_mode():
+        assert RectifiedConvolution(32, 32)(in_device_layout(value)).shape == value.shape
+    assert not calls
+
+
+def test_filters_that_were_made_before_give_the_same_scores():
+    torch.manual_seed(0)
+    network, value, embedding = LingUNet(35, 30), some_maps(35, 64, 64), torch.randn(3, 30)
+    with torch.no_grad():
+        scores = network(value, embedding)
+        assert torch.equal(network(value, 0 * embedding, network.filters(embedding)), scores)
+        assert not torch.equal(network(value, embedding, network.filters(embedding.flip(0))), scores)
+
+
 def change_in_place(layer):
     layer.weight.mul_(2)
 
@@ -174,7 +216,17 @@ def go_and_return(layer):
     change_in_place(layer)
 
 
-@pytest.mark.parametrize("change", [change_in_place, load_others, replace_data, go_and_return])
+def step_with_fused_optimizer(layer):
+    """Of which torch keeps no count."""
+    with torch.enable_grad():
+        (layer.weight * -layer.weight.detach()).sum().backward()
+    torch.optim.SGD([layer.weight], lr=1.0, fused=True).step()
+    ready_to_fly(layer)
+
+
+@pytest.mark.parametrize(
+    "change", [change_in_place, load_others, replace_data, go_and_return, step_with_fused_optimizer]
+)
 def test_weights_that_have_changed_are_flown_by(change):
     torch.manual_seed(0)
     layer, value = ready_to_fly(RectifiedConvolution(32, 32)), in_device_layout(some_maps(32, 16, 16))
@@ -213,7 +265,7 @@ def test_layers_in_flight_are_torchs_on_processors_with_small_registers_too(tmp_
     command = [sys.executable, "-c", NARROW, __file__, "-k", "in_flight_is_torchs"]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "46 passed" in done.stdout
+    assert "50 passed" in done.stdout
 
 
 def test_several_threads_fly_as_one_does():

@@ -164,10 +164,10 @@ def draw_flown(path, record):
 
 @pytest.mark.long
 def test_the_field_that_was_drawn_ahead_is_not_drawn_again(record, tmp_path):
-    field_views._remembered.cache_clear()
+    field_views._drawn_from_above.cache_clear()
     prepare(record.task.layout)
     draw_flown(tmp_path / "flight.png", record)
-    assert field_views._remembered.cache_info().misses == 1
+    assert field_views._drawn_from_above.cache_info().misses == 1
 
 
 DRAWINGS = {
