@@ -4,6 +4,8 @@ A library's convolutions are made for larger maps, and leave the norm before the
 them to passes of their own. Here a convolution reads a padded copy of its map, which is normalised while it is made,
 and rectifies what it writes. With a stride of 1 it takes a quarter of the products: Winograd's F(4x4, 3x3), after
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
+
+Whole numbers that are passed on are written np.int64(1): for a constant, Numba would compile a function once more.
 """
 
 from __future__ import annotations
@@ -125,7 +127,7 @@ def _convolve_row(padded, row, size, stride, filters, sums):
     # A row of taps lies in a row in memory, in the map as well as in the filters.
     _multiply(
         padded.reshape(-1), row * stride * across * num_in, stride * num_in, size, across * num_in, size * num_in,
-        filters.reshape(-1), 0, num_out, sums.reshape(-1), 0, num_columns,
+        filters.reshape(-1), np.int64(0), num_out, sums.reshape(-1), np.int64(0), num_columns,
     )  # fmt: skip
 
 
@@ -182,7 +184,7 @@ def _convolve_in_tiles(padded, num_in, filters, bias, slope, out):
                 )  # fmt: skip
         for number in range(SPAN * SPAN):
             _multiply(
-                values, number * value_step, depth, 1, 0, num_in,
+                values, number * value_step, depth, np.int64(1), np.int64(0), num_in,
                 transformed, number * filter_step, num_out, products, number * product_step, count,
             )  # fmt: skip
         for tile in range(count):
@@ -215,13 +217,13 @@ def _convolve(values, epsilon, stride, filters, bias, slope, out):
         height, width, depth = -(-height // TILE) * TILE, -(-width // TILE) * TILE, -(-depth // VECTOR) * VECTOR
     padded = _whole_lines((height + 2) * (width + 2) * depth).reshape(height + 2, width + 2, depth)
     if epsilon < 0:
-        _lay_out(values, np.zeros(num_in, np.float32), np.ones(num_in, np.float32), 1, padded)
+        _lay_out(values, np.zeros(num_in, np.float32), np.ones(num_in, np.float32), np.int64(1), padded)
     else:
-        _normalise(values, epsilon, 1, padded)
+        _normalise(values, epsilon, np.int64(1), padded)
     if stride == 1:
         _convolve_in_tiles(padded, num_in, filters, bias, slope, out)
     else:
-        _convolve_directly(padded, 3, stride, filters, bias, slope, out)
+        _convolve_directly(padded, np.int64(3), stride, filters, bias, slope, out)
 
 
 @kernel
@@ -250,14 +252,14 @@ def _add_pooled(values, stride, out):
 def normalise_maps(first, last, values, epsilon, normed):
     """Some of the maps (K, H, W, C), each channel to mean 0 and deviation 1."""
     for picture in range(first, last):
-        _normalise(values[picture], epsilon, 0, normed[picture])
+        _normalise(values[picture], epsilon, np.int64(0), normed[picture])
 
 
 @kernel
 def convolve_maps(first, last, values, filters, bias, slope, out):
     """Some of the maps (K, H, W, C) through 3x3 filters of `transform_filters`, rectified, into out (K, H, W, O)."""
     for picture in range(first, last):
-        _convolve(values[picture], -1.0, 1, filters, bias, slope, out[picture])
+        _convolve(values[picture], -1.0, np.int64(1), filters, bias, slope, out[picture])
 
 
 @kernel
@@ -273,9 +275,9 @@ def double_maps(first, last, values, filters, bias, out):
     padded = np.empty((height + 1, width + 1, num_in), np.float32)
     sums = np.empty((width, filters.shape[1] // num_in), np.float32)
     for picture in range(first, last):
-        _lay_out(values[picture], nothing, whole, 0, padded)
+        _lay_out(values[picture], nothing, whole, np.int64(0), padded)
         for row in range(height):
-            _convolve_row(padded, row, 2, 1, filters, sums)
+            _convolve_row(padded, row, np.int64(2), np.int64(1), filters, sums)
             for down in range(2):
                 for column in range(2 * width):
                     for channel in range(num_out):
@@ -292,7 +294,7 @@ def pass_block(first, last, values, epsilon, stride, is_pooled, filters, bias, l
     for picture in range(first, last):
         value, result = values[picture], out[picture]
         middle = _whole_lines(value.size).reshape(value.shape)
-        _convolve(value, epsilon, 1, filters, bias, slope, middle)
+        _convolve(value, epsilon, np.int64(1), filters, bias, slope, middle)
         _convolve(middle, epsilon, stride, later_filters, later_bias, slope, result)
         if is_pooled:
             _add_pooled(value, stride, result)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from pvn.simulator.compiling import scalar
 from pvn.simulator.quadcopter import POSITION, QUATERNION, heading, rotate_to_world
 from pvn.simulator.rays import (
@@ -149,7 +151,7 @@ def aim_solid(cameras, flight, fields, field, landmark, row, aimed, place):
 @scalar
 def aim_landmark(cameras, flight, fields, field, landmark, aimed):
     """Write a landmark's solids into aimed[flight], behind those of the landmarks before it."""
-    place = 0
+    place = np.int64(0)  # for a constant, Numba would compile what is called with it once more
     for other in range(landmark):
         kind = int(fields.landmarks[field, other, CLASS])
         place += fields.first_solid[kind + 1] - fields.first_solid[kind]
