@@ -54,8 +54,8 @@ def fly_over_server(serve):
 @pytest.mark.long
 def test_the_agent_flies_over_airsim_as_it_does_natively(fly_over_server, paragraph, shipped_pvn):
     tasks = [segment.task for segment in paragraph[:3]]
-    # A micrometre changes a pixel here and there, and differences grow with every plan: of 45 native flights that began
-    # one to three micrometres elsewhere, nine in ten had actions within 6e-4 for the first plan and 6e-3 for the second.
+    # A micrometre changes a pixel here and there, and differences grow with every plan. Of 45 native flights that began
+    # micrometres elsewhere, nine in ten had actions within 6e-4 during the first plan, and 6e-3 during the second.
     for task, log in zip(tasks, fly_over_server(tasks, shipped_pvn, 10), strict=True):
         native = fly(simulator_for([task]), [task], shipped_pvn, horizon=10)
         assert log.num_steps.equal(native.num_steps) and log.has_stopped.equal(native.has_stopped)
