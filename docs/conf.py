@@ -9,7 +9,7 @@ release = pvn.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 
 # Links to headings are GitHub's, so that pages read the same there.
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 # Instructions and options are quoted as they are typed.
 smartquotes = False
 

@@ -34,8 +34,9 @@ def links(page):
 
 
 def anchors(page):
-    """What its headings are called in links, on GitHub and on the site."""
-    headings = re.findall(r"^#+ +(.+?) *$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    """What its headings are called in links, on GitHub and on the site, where those of the deepest levels have none."""
+    level = re.search(r"^myst_heading_anchors = (\d)", (ROOT / "docs" / "conf.py").read_text(), re.MULTILINE)[1]
+    headings = re.findall(rf"^#{{1,{level}}} +(.+?) *$", FENCED.sub("", page.read_text()), re.MULTILINE)
     shown = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in shown}
 
