@@ -37,12 +37,12 @@ TILES_AT_ONCE = 16
 GAP = 16
 """Numbers left out behind a table of transformed values."""
 LINE = 16
-"""Numbers in a line of the processor's cache; a vector across two lines takes longer to be read and written."""
+"""Numbers in a cache line; a vector that straddles two lines takes longer to read and write."""
 
 
 @kernel
-def _whole_lines(count):
-    """Room for so many numbers that begins with a line of the cache."""
+def _aligned_room(count):
+    """Room for `count` numbers, aligned to a cache line."""
     room = np.empty(count + LINE, np.float32)
     skipped = -(room.ctypes.data // 4) % LINE
     return room[skipped : skipped + count]
@@ -169,8 +169,8 @@ def _convolve_in_tiles(padded, num_in, filters, bias, slope, out):
     source, transformed, result = padded.reshape(-1), filters.reshape(-1), out.reshape(-1)
     # Not a power of two apart, or all values of a tile would compete for the same few lines of the cache.
     value_step, product_step, filter_step = at_once * depth + GAP, at_once * num_out + GAP, filters.shape[1]
-    values = _whole_lines(SPAN * SPAN * value_step)
-    products = _whole_lines(SPAN * SPAN * product_step)
+    values = _aligned_room(SPAN * SPAN * value_step)
+    products = _aligned_room(SPAN * SPAN * product_step)
     tile_result = np.empty(TILE * TILE * num_out, np.float32)
     for begin in range(0, num_tiles, at_once):
         start = min(begin, num_tiles - STRIP)  # some are computed twice, to the same result
@@ -215,7 +215,7 @@ def _convolve(values, epsilon, stride, filters, bias, slope, out):
     num_in = depth
     if stride == 1:
         height, width, depth = -(-height // TILE) * TILE, -(-width // TILE) * TILE, -(-depth // VECTOR) * VECTOR
-    padded = _whole_lines((height + 2) * (width + 2) * depth).reshape(height + 2, width + 2, depth)
+    padded = _aligned_room((height + 2) * (width + 2) * depth).reshape(height + 2, width + 2, depth)
     if epsilon < 0:
         _lay_out(values, np.zeros(num_in, np.float32), np.ones(num_in, np.float32), np.int64(1), padded)
     else:
@@ -293,7 +293,7 @@ def pass_block(first, last, values, epsilon, stride, is_pooled, filters, bias, l
     """
     for picture in range(first, last):
         value, result = values[picture], out[picture]
-        middle = _whole_lines(value.size).reshape(value.shape)
+        middle = _aligned_room(value.size).reshape(value.shape)
         _convolve(value, epsilon, np.int64(1), filters, bias, slope, middle)
         _convolve(middle, epsilon, stride, later_filters, later_bias, slope, result)
         if is_pooled:
@@ -335,7 +335,7 @@ def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
 def as_values(filters: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Filters (3 * 3, C * O) as convolutions in tiles take them."""
     step = filters.shape[1] + GAP
-    transformed: npt.NDArray[np.float32] = _whole_lines(SPAN * SPAN * step).reshape(SPAN * SPAN, step)
+    transformed: npt.NDArray[np.float32] = _aligned_room(SPAN * SPAN * step).reshape(SPAN * SPAN, step)
     transform_filters(filters, transformed)
     return transformed
 

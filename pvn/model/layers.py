@@ -65,7 +65,7 @@ def on_maps(work: Callable[..., None], shape: Sequence[int], *arguments: Any) ->
     On several cores if torch may use several.
     """
     num_maps, depth, height, width = shape
-    # Unlike NumPy's, it begins with a line of the processor's cache.
+    # Aligned to a cache line, unlike NumPy's.
     out = torch.empty((num_maps, height, width, depth), dtype=torch.float32, device="cpu")
     if torch.get_num_threads() == 1:
         work(0, num_maps, *arguments, out.numpy())
