@@ -217,8 +217,8 @@ def train_system(
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
 
 
-def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
-    """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
+def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus | Path:
+    """The corpus of a run to which none is given; if it was made earlier, its folder in that of the run."""
     from pvn.corpus.meadow.generator import processes_for
     from pvn.learning.training_corpus import corpus_for
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import importlib
 import operator
 import threading
@@ -20,7 +21,8 @@ import torch
 
 from pvn.checks import check_limits
 from pvn.corpus.alignment import align_counted, count_events
-from pvn.corpus.segments import Corpus, CorpusShare, Segment, Split, share_of
+from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
+from pvn.corpus.store import read_corpus, read_share
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
@@ -45,6 +47,7 @@ from pvn.learning.stage1 import (
     try_part,
 )
 from pvn.learning.stage2 import Stage2Config, train_stage2
+from pvn.model import accumulation
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.visitation import (
     CompiledPart,
@@ -225,8 +228,9 @@ def _train_stage1(
         learn_words(model, train_set, config, watch=stage_progress(watch, "words"))
     spent["words_s"] = time.perf_counter() - began
     began = time.perf_counter()
-    if compiled:  # meanwhile, compile what draws the pictures
+    if compiled:  # meanwhile, compile what draws the pictures, and what lays their features on the map
         take_batch(train_set, select(train_set, torch.zeros(1, dtype=torch.int64)))
+        accumulation.compile_for(device)
     for process in compiled:
         process.exception()  # waits; if something is wrong with the code, it is wrong here too, and said here
     measure = functools.partial(measure_stage1, model, dev_set, config) if has_dev else None
@@ -243,7 +247,7 @@ def _train_stage1(
 
 def _train_stage2(
     execution: ExecutionModel,
-    segments: Sequence[Segment],
+    segments: Sequence[Segment] | Path,
     config: Stage2Config,
     folder: Path,
     is_resumed: bool,
@@ -251,10 +255,13 @@ def _train_stage2(
 ) -> float:
     """Train stage 2 and write it, both on the host; how many seconds it took.
 
+    segments: of the training split, or the folder of a corpus, whose training split is read.
     Its networks are so small that more threads only wait for each other; and sums that do not depend on the number of
     cores give the same weights everywhere.
     """
     began = time.perf_counter()
+    if isinstance(segments, Path):
+        segments = read_corpus(segments, ("train",))["train"]
     with one_thread():
         train_stage2(execution, segments, config, folder, is_resumed=is_resumed, watch=watch)
     write_tensors(folder / STAGE2, execution.state_dict())
@@ -274,6 +281,12 @@ def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
     try_part(model, part)
 
 
+def _prepare(device: str | torch.device) -> None:
+    """Do for a GPU what takes seconds and does not depend on the training."""
+    torch.zeros((), device=device)  # the first tensor, for which CUDA sets everything up
+    importlib.import_module(COMPILER)
+
+
 @contextmanager
 def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequence[Future[None]]]:
     """Stage 1 compiled for a GPU by processes of their own, one for each costly part, while this one makes what it is
@@ -289,7 +302,7 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
         yield ()
         return
     # This takes seconds, in which this process waits for others if there is a corpus to be made.
-    threading.Thread(target=importlib.import_module, args=(COMPILER,), daemon=True).start()
+    threading.Thread(target=_prepare, args=(device,), daemon=True).start()
     with ExitStack() as pools:
         compiled = []
         for part in compiled_parts(recipe.grid):
@@ -300,11 +313,26 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
 
 
 @contextmanager
+def _left_alone() -> Iterator[None]:
+    """What is in memory is not searched for garbage: with a corpus there, the searches of a start take a second."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
 def stage2_beside(
-    execution: ExecutionModel, segments: Sequence[Segment], config: Stage2Config, folder: Path, is_resumed: bool
+    execution: ExecutionModel,
+    segments: Sequence[Segment] | Path,
+    config: Stage2Config,
+    folder: Path,
+    is_resumed: bool,
 ) -> Iterator[Future[float]]:
     """Stage 2, which needs no GPU and nothing of stage 1, trained and written by a process of its own.
 
+    segments: as in `_train_stage2`; a process that reads them itself does not keep this one busy with sending them.
     The result is how many seconds it took. Leaving the context waits for it.
     """
     from pvn.processes import process_pool
@@ -314,13 +342,11 @@ def stage2_beside(
         yield pool.submit(_train_stage2, copy.deepcopy(execution), segments, config, folder, is_resumed)
 
 
-def _share_of(corpus: Corpus | Path, index: int, count: int, splits: Sequence[Split] = ("train", "dev")) -> CorpusShare:
-    """One of `count` shares of the training and dev splits, or of some splits."""
-    from pvn.corpus.store import read_share
-
+def _share_of(corpus: Corpus | Path, index: int, count: int) -> CorpusShare:
+    """One of `count` shares of the training and dev splits."""
     if isinstance(corpus, Corpus):
         return share_of(corpus, index, count)
-    return read_share(corpus, splits, index, count)
+    return read_share(corpus, ("train", "dev"), index, count)
 
 
 def train_pvn(
@@ -360,7 +386,8 @@ def train_pvn(
     # With a GPU, the host has nothing else to do during stage 1.
     is_beside = stage == "all" and device.type == "cuda" and num_processes == 1
     lessons = (recipe.stage2, folder, is_resumed)
-    with stage2_beside(execution, share.corpus["train"], *lessons) if is_beside else nullcontext() as beside:
+    segments = corpus if isinstance(corpus, Path) else corpus["train"]
+    with _left_alone(), stage2_beside(execution, segments, *lessons) if is_beside else nullcontext() as beside:
         if stage in ("1", "all"):
             metrics |= _train_stage1(model, share, vocabulary, recipe, folder, device, is_resumed, watch, compiled)
             if parallel.rank() == 0:
@@ -369,7 +396,7 @@ def train_pvn(
             metrics["stage2_s"] = beside.result()
     if stage in ("2", "all") and not is_beside and parallel.rank() == 0:
         # This process alone trains it, on segments of all shares.
-        segments = (share if num_processes == 1 else _share_of(corpus, 0, 1, ("train",))).corpus["train"]
+        segments = share.corpus["train"] if num_processes == 1 else segments
         metrics["stage2_s"] = _train_stage2(execution, segments, *lessons, watch=stage_progress(watch, "stage 2"))
     if stage == "2" and first.exists():
         load_weights(model, read_tensors(first), first)

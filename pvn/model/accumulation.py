@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.simulator.compiling import in_kernel_cache, kernel, run_in_parallel
+from pvn.simulator.compiling import kernel, run_in_parallel
 
 NEAREST = 0.1
 """Ground points nearer to the camera plane than this are not in view, metres."""
@@ -122,7 +122,9 @@ WARPS = 8
 def _cuda_kernels() -> tuple[Any, Any]:
     """The same two passes for CUDA: a warp for each cell of each flight, a lane for each channel."""
     from pvn.simulator.cuda import cuda
+    from pvn.simulator.cuda import kernel as cuda_kernel
 
+    @cuda_kernel
     def accumulate(features, homographies, first_frame, rows, places, leak, memory, is_known, out, out_known):
         cell = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
         flight, lane = cuda.blockIdx.y, cuda.threadIdx.x
@@ -150,6 +152,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
                     if channel == 0:
                         out_known[rows[frame], cell] = has_seen
 
+    @cuda_kernel
     def backward(grad_out, homographies, first_frame, rows, places, leak, is_known, grad):
         cell = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
         flight, lane = cuda.blockIdx.y, cuda.threadIdx.x
@@ -181,8 +184,7 @@ def _cuda_kernels() -> tuple[Any, Any]:
                     cuda.atomic.add(grad, (frame, bottom, right, channel), part * s * t)
                     flow -= part
 
-    with in_kernel_cache():
-        return cuda.jit(fastmath=True)(accumulate), cuda.jit(fastmath=True)(backward)
+    return accumulate, backward
 
 
 def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, ...]) -> None:
@@ -255,3 +257,15 @@ def accumulate(
     """
     arguments = features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known
     return _Accumulate.apply(*arguments) if torch.is_grad_enabled() else _accumulate(*arguments)
+
+
+def compile_for(device: torch.device) -> None:
+    """Compile both passes for a device, as training needs them, on made-up values."""
+    features = torch.zeros((1, 1, 1, 1), device=device, requires_grad=True)
+    numbers = {kind: torch.zeros(1, dtype=kind, device=device) for kind in (torch.float32, torch.int64, torch.bool)}
+    memory = numbers[torch.float32].view(1, 1, 1)
+    value, _ = accumulate(
+        features, torch.zeros((1, 9), device=device), torch.arange(2, device=device), numbers[torch.int64], 1,
+        torch.zeros((1, 2), device=device), 0.5, memory, numbers[torch.bool].view(1, 1),
+    )  # fmt: skip
+    torch.autograd.backward(value, memory)

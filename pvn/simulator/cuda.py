@@ -44,26 +44,27 @@ THREADS = 64
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
 
 
-def _kernel(function: Any) -> Any:
+def kernel(function: Any) -> Any:
+    """Compile a function that a thread of the GPU runs, when it is first launched, and cache it on disk."""
     with in_kernel_cache():
         return cuda.jit(fastmath=True, cache=True)(function)
 
 
-@_kernel
+@kernel
 def _fly_all(state, setpoints, airframe, num_substeps):
     flight = cuda.grid(1)
     if flight < state.shape[0]:
         fly(state, flight, setpoints, airframe, num_substeps)
 
 
-@_kernel
+@kernel
 def _point_all(state, lens, poses, cameras):
     flight = cuda.grid(1)
     if flight < state.shape[0]:
         point_camera(state, flight, lens, poses, cameras)
 
 
-@_kernel
+@kernel
 def _aim_all(cameras, fields, field_index, aimed):
     item = cuda.grid(1)
     flight, landmark = item // MAX_LANDMARKS, item % MAX_LANDMARKS
@@ -71,7 +72,7 @@ def _aim_all(cameras, fields, field_index, aimed):
         aim_landmark(cameras, flight, fields, field_index[flight], landmark, aimed)
 
 
-@_kernel
+@kernel
 def _gather_all(cameras, fields, field_index, aimed, width, height, candidates, counts):
     row = cuda.grid(1)
     if row < counts.shape[0]:
@@ -84,7 +85,7 @@ def _gather_all(cameras, fields, field_index, aimed, width, height, candidates, 
         )  # fmt: skip
 
 
-@_kernel
+@kernel
 def _paint_all(cameras, fields, field_index, aimed, candidates, counts, is_full, image):
     height, width = image.shape[1], image.shape[2]
     row = cuda.blockIdx.x
@@ -99,7 +100,7 @@ def _paint_all(cameras, fields, field_index, aimed, candidates, counts, is_full,
         )  # fmt: skip
 
 
-@_kernel
+@kernel
 def _measure_all(cameras, aimed, candidates, counts, depth, seen):
     height, width = depth.shape[1], depth.shape[2]
     row = cuda.blockIdx.x

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pvn.corpus.segments import Corpus
+from pvn.corpus.store import write_corpus
 from pvn.learning.checkpoint import read_tensors
 from pvn.learning.dagger import Mixture, unpack
 from pvn.learning.presets import smoke
@@ -49,11 +50,14 @@ def test_stage_2_learns_to_fly_and_an_interrupted_run_resumes_to_the_bit(meadow,
 
 
 @pytest.mark.long
-def test_a_process_of_its_own_trains_the_same_stage_2(segments, tmp_path):
-    """As with a GPU, where it trains while the GPU is busy with stage 1."""
+@pytest.mark.parametrize("are_read_there", [False, True])
+def test_a_process_of_its_own_trains_the_same_stage_2(are_read_there, segments, tmp_path):
+    """As with a GPU, where it trains while the GPU is busy with stage 1; it is sent the segments, or reads them."""
     config = Stage2Config(pretrain_flights=4, pretrain_epochs=1, num_iterations=1, num_environments=1)
     pilot, folder = fresh_pilot(), tmp_path / "beside"
-    with stage2_beside(pilot, segments, config, folder, is_resumed=False) as beside:
+    write_corpus(Corpus("few", {"train": tuple(segments)}), tmp_path / "corpus")
+    given = tmp_path / "corpus" if are_read_there else segments
+    with stage2_beside(pilot, given, config, folder, is_resumed=False) as beside:
         assert beside.result() > 0
     train_stage2(pilot, segments, config, tmp_path)
     written = read_tensors(folder / STAGE2)

@@ -245,6 +245,7 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.presets import recipe_for, train_system, with_changes
+from pvn.model.accumulation import _cuda_kernels
 from pvn.systems import SYSTEMS
 from torch._dynamo.utils import counters
 
@@ -255,21 +256,25 @@ if __name__ == "__main__":
     corpus = make_meadow(bundled_banks(), size=80, seed=0)
     train_system(corpus, SYSTEMS[sys.argv[2]], recipe, Path(sys.argv[1]), stage="1", device="cuda")
     found = counters["inductor"]
-    print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"])
+    versions = [len(passed.signatures) for passed in _cuda_kernels()]
+    print(found["fxgraph_cache_hit"], found["fxgraph_cache_miss"], *versions)
 """
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("name", ["pvn-plus", "pvn-full-observation"])
 def test_what_was_compiled_beside_is_not_compiled_again(name, tmp_path):
-    """The halves of the image encoder, and LingUNet, each forward and backward, from processes without a corpus."""
+    """The halves of the image encoder, and LingUNet, each forward and backward, from processes without a corpus.
+
+    Nor are the passes over the map, which were compiled for made-up values.
+    """
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
     (tmp_path / "compile.py").write_text(COMPILE, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "compile.py"), str(tmp_path / "run"), name]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert ended.returncode == 0, ended.stderr
-    hits, misses = map(int, ended.stdout.split()[-2:])
-    assert (hits, misses) == (6, 0)
+    hits, misses, *versions = map(int, ended.stdout.split()[-4:])
+    assert (hits, misses) == (6, 0) and versions == [1, 1]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
