@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from pvn.model.cpu_vectors import (
     FEWEST_LANES,
@@ -26,6 +25,8 @@ from pvn.model.cpu_vectors import (
     convolve_strip,
     filter_tile,
     map_tile,
+    multiply_narrow_strip,
+    multiply_strip,
     result_tile,
 )
 from pvn.simulator.compiling import kernel
@@ -105,30 +106,79 @@ def _normalise(values, epsilon, margin, normed):
 
 @kernel
 def _multiply(source, place, step, rows, row_step, depth, filters, tap, num_out, out, to, num_pixels):
-    """As a strip, for all output channels and any number of pixels from STRIP on."""
+    """As a strip, for all output channels and any number of pixels from STRIP on, which lie in `out` one by one."""
     for begin in range(0, num_pixels, STRIP):
         pixel = min(begin, num_pixels - STRIP)  # some are computed twice, to the same result
         here, there = place + pixel * step, to + pixel * num_out
         for channel in range(0, num_out - LANES + 1, LANES):
-            convolve_strip(
-                source, here, step, rows, row_step, depth, filters, tap + channel, num_out, out, there + channel
-            )
+            multiply_strip(
+                source, here, step, rows, row_step, depth, filters, tap + channel, num_out,
+                out, there + channel, num_out,
+            )  # fmt: skip
         for channel in range(num_out // LANES * LANES, num_out, FEWEST_LANES):
-            convolve_narrow_strip(
-                source, here, step, rows, row_step, depth, filters, tap + channel, num_out, out, there + channel
-            )
+            multiply_narrow_strip(
+                source, here, step, rows, row_step, depth, filters, tap + channel, num_out,
+                out, there + channel, num_out,
+            )  # fmt: skip
 
 
 @kernel
-def _convolve_row(padded, row, size, stride, filters, sums):
-    """One row of a padded map (H', W', C) through filters (N * N, C * O) to sums (W, O)."""
+def _convolve_windows(
+    padded, row, stride, height, width, filters, tap, bias, slope, out, to, out_step, num_pixels
+):  # fmt: skip
+    """The windows of height x width values of a padded map (H, W, C), from the beginning of a row on, through filters
+    (height * width, C * O), rectified, to any number of pixels from STRIP on.
+
+    The filters of the first value begin at `tap`; pixels in `out` are `out_step` apart, the first of them at `to`.
+    """
     _, across, num_in = padded.shape
-    num_columns, num_out = sums.shape
+    num_out = len(bias)
+    source, weights = padded.reshape(-1), filters.reshape(-1)
+    step, row_step, depth = stride * num_in, across * num_in, width * num_in
     # A row of taps lies in a row in memory, in the map as well as in the filters.
-    _multiply(
-        padded.reshape(-1), row * stride * across * num_in, stride * num_in, size, across * num_in, size * num_in,
-        filters.reshape(-1), np.int64(0), num_out, sums.reshape(-1), np.int64(0), num_columns,
-    )  # fmt: skip
+    for begin in range(0, num_pixels, STRIP):
+        pixel = min(begin, num_pixels - STRIP)  # as for `_multiply`
+        here, there = row * stride * row_step + pixel * step, to + pixel * out_step
+        for channel in range(0, num_out - LANES + 1, LANES):
+            convolve_strip(
+                source, here, step, height, row_step, depth, weights, tap + channel, num_out, bias, channel, slope,
+                out, there + channel, out_step,
+            )  # fmt: skip
+        for channel in range(num_out // LANES * LANES, num_out, FEWEST_LANES):
+            convolve_narrow_strip(
+                source, here, step, height, row_step, depth, weights, tap + channel, num_out, bias, channel, slope,
+                out, there + channel, out_step,
+            )  # fmt: skip
+
+
+@kernel
+def _convolve_every(padded, stride, height, width, filters, tap, bias, slope, out, down, right, spread):
+    """All windows of a padded map through filters, as above, to every `spread`-th place of a map `out`, from one on.
+
+    down, right: where the first of them lies, in `out`.
+    """
+    num_rows, num_columns, num_out = out.shape
+    num_rows, num_columns, columns, flat = num_rows // spread, num_columns // spread, padded.shape[1], out.reshape(-1)
+    step, row_step = spread * num_out, spread * num_columns * num_out * spread
+    to = down * num_columns * spread * num_out + right * num_out
+    if num_columns >= STRIP:
+        for row in range(num_rows):
+            _convolve_windows(
+                padded, row, stride, height, width, filters, tap, bias, slope,
+                flat, to + row * row_step, step, num_columns,
+            )  # fmt: skip
+        return
+    # A row does not fill a strip: the windows run on from row to row, and what they make between rows is left out.
+    num_pixels = max((num_rows - 1) * columns + num_columns, STRIP)
+    results = _aligned_room(num_pixels * num_out)
+    _convolve_windows(
+        padded, np.int64(0), stride, height, width, filters, tap, bias, slope, results, np.int64(0), num_out, num_pixels
+    )
+    for row in range(num_rows):
+        for column in range(num_columns):
+            here, there = (row * columns + column) * num_out, to + row * row_step + column * step
+            for channel in range(num_out):
+                flat[there + channel] = results[here + channel]
 
 
 @kernel
@@ -137,13 +187,27 @@ def _convolve_directly(padded, size, stride, filters, bias, slope, out):
 
     slope: of the rectifier below zero.
     """
-    num_rows, num_columns, num_out = out.shape
-    for row in range(num_rows):
-        _convolve_row(padded, row, size, stride, filters, out[row])
-        for column in range(num_columns):
-            for channel in range(num_out):
-                value = out[row, column, channel] + bias[channel]
-                out[row, column, channel] = value if value > 0 else slope * value
+    nowhere, everywhere = np.int64(0), np.int64(1)
+    _convolve_every(padded, stride, size, size, filters, nowhere, bias, slope, out, nowhere, nowhere, everywhere)
+
+
+@kernel
+def _widen(padded, filters, bias, slope, out):
+    """A map with zeros to the right and below (H + 1, W + 1, C) through a transposed convolution with 3x3 filters and a
+    stride of 2, rectified, into out (2 H, 2 W, O).
+
+    filters (9, C * O): those of results in even rows and even columns, made from one value; in even rows and odd
+    columns, from two beside each other; in odd rows and even columns, from two below each other; in odd rows and odd
+    columns, from four.
+    """
+    tap = 0
+    for down in range(2):
+        for right in range(2):
+            height, width = 1 + down, 1 + right
+            _convolve_every(
+                padded, np.int64(1), height, width, filters, tap, bias, slope, out, down, right, np.int64(2)
+            )
+            tap += height * width * filters.shape[1]
 
 
 @kernel
@@ -205,25 +269,54 @@ def _convolve_in_tiles(padded, num_in, filters, bias, slope, out):
 
 
 @kernel
-def _convolve(values, epsilon, stride, filters, bias, slope, out):
-    """A map (H, W, C) through 3x3 filters, rectified, into out (H / stride, W / stride, O).
+def _room_for_map(height, width, depth):
+    """Room for a map (H, W, C), and zeros behind it: a strip of windows may run over the end of a small map."""
+    count = height * width * depth
+    room = _aligned_room(count + 2 * STRIP * depth)
+    room[count:] = 0
+    return room[:count].reshape(height, width, depth)
 
-    epsilon: of a norm before it; below zero, there is none. filters: with a stride of 1 those of `transform_filters`,
-    otherwise (3 * 3, C * O).
-    """
-    height, width, depth = values.shape
-    num_in = depth
-    if stride == 1:
+
+@kernel
+def _room_around(height, width, depth, filters):
+    """Room for a map (H, W, C) with a border of zeros, as `_convolve_around` takes it."""
+    if len(filters) == SPAN * SPAN:
         height, width, depth = -(-height // TILE) * TILE, -(-width // TILE) * TILE, -(-depth // VECTOR) * VECTOR
-    padded = _aligned_room((height + 2) * (width + 2) * depth).reshape(height + 2, width + 2, depth)
-    if epsilon < 0:
-        _lay_out(values, np.zeros(num_in, np.float32), np.ones(num_in, np.float32), np.int64(1), padded)
-    else:
-        _normalise(values, epsilon, np.int64(1), padded)
-    if stride == 1:
+    return _room_for_map(height + 2, width + 2, depth)
+
+
+@kernel
+def _convolve_around(padded, num_in, stride, filters, bias, slope, out):
+    """A map in room of `_room_around` through 3x3 filters, rectified, into out (H / stride, W / stride, O).
+
+    filters: those of `transform_filters`, for a stride of 1, or (3 * 3, C * O).
+    """
+    if len(filters) == SPAN * SPAN:
         _convolve_in_tiles(padded, num_in, filters, bias, slope, out)
     else:
         _convolve_directly(padded, np.int64(3), stride, filters, bias, slope, out)
+
+
+@kernel
+def _lay_or_normalise(values, epsilon, margin, padded):
+    """A map (H, W, C) into one with zeros around and behind; normalised, unless epsilon is below zero."""
+    if epsilon < 0:
+        num_channels = values.shape[2]
+        _lay_out(values, np.zeros(num_channels, np.float32), np.ones(num_channels, np.float32), margin, padded)
+    else:
+        _normalise(values, epsilon, margin, padded)
+
+
+@kernel
+def _convolve(values, epsilon, stride, filters, bias, slope, out):
+    """A map (H, W, C) through 3x3 filters, rectified, into out (H / stride, W / stride, O).
+
+    epsilon: of a norm before it; below zero, there is none. filters: as for `_convolve_around`.
+    """
+    height, width, num_in = values.shape
+    padded = _room_around(height, width, num_in, filters)
+    _lay_or_normalise(values, epsilon, np.int64(1), padded)
+    _convolve_around(padded, num_in, stride, filters, bias, slope, out)
 
 
 @kernel
@@ -256,55 +349,23 @@ def normalise_maps(first, last, values, epsilon, normed):
 
 
 @kernel
-def convolve_maps(first, last, values, filters, bias, slope, out):
-    """Some of the maps (K, H, W, C) through 3x3 filters of `transform_filters`, rectified, into out (K, H, W, O)."""
-    for picture in range(first, last):
-        _convolve(values[picture], -1.0, np.int64(1), filters, bias, slope, out[picture])
+def _pass_block(value, epsilon, stride, early, early_bias, later, later_bias, slope, result):
+    """A map (H, W, C) through two convolutions, each after a norm and rectified, beside a shortcut, which is pooled.
 
-
-@kernel
-def double_maps(first, last, values, filters, bias, out):
-    """Some of the maps (K, H, W, C) through a transposed convolution with a stride of 2, into out (K, 2 H, 2 W, O).
-
-    Every value of 2x2, with those to its right and below, makes 2x2 results: filters (2 * 2, C * O'), where the first
-    4 O of O' channels are the results' rows, their columns, and O.
+    stride: of the later convolution and of the pooling; 0: the map itself is the shortcut. Filters: as for `_convolve`.
     """
-    _, height, width, num_in = values.shape
-    num_out = out.shape[3]
-    nothing, whole = np.zeros(num_in, np.float32), np.ones(num_in, np.float32)
-    padded = np.empty((height + 1, width + 1, num_in), np.float32)
-    sums = np.empty((width, filters.shape[1] // num_in), np.float32)
-    for picture in range(first, last):
-        _lay_out(values[picture], nothing, whole, np.int64(0), padded)
-        for row in range(height):
-            _convolve_row(padded, row, np.int64(2), np.int64(1), filters, sums)
-            for down in range(2):
-                for column in range(2 * width):
-                    for channel in range(num_out):
-                        there = (2 * down + column % 2) * num_out + channel
-                        out[picture, 2 * row + down, column, channel] = sums[column // 2, there] + bias[channel]
+    middle = _aligned_room(value.size).reshape(value.shape)
+    _convolve(value, epsilon, np.int64(1), early, early_bias, slope, middle)
+    _convolve(middle, epsilon, max(stride, 1), later, later_bias, slope, result)
+    if stride > 0:
+        _add_pooled(value, stride, result)
+    else:
+        result += value
 
 
 @kernel
-def pass_block(first, last, values, epsilon, stride, is_pooled, filters, bias, later_filters, later_bias, slope, out):
-    """Some of the maps (K, H, W, C) through two convolutions, each after a norm and rectified, beside a shortcut.
-
-    stride: of the later convolution, whose filters are as for `_convolve`; is_pooled: whether the shortcut is.
-    """
-    for picture in range(first, last):
-        value, result = values[picture], out[picture]
-        middle = _aligned_room(value.size).reshape(value.shape)
-        _convolve(value, epsilon, np.int64(1), filters, bias, slope, middle)
-        _convolve(middle, epsilon, stride, later_filters, later_bias, slope, result)
-        if is_pooled:
-            _add_pooled(value, stride, result)
-        else:
-            result += value
-
-
-@kernel
-def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
-    """Some of the pictures (K, H, W, 3), each to mean 0 and deviation 1, through filters (N * N, 3 * O).
+def _convolve_picture(image, epsilon, stride, filters, bias, out):
+    """A picture (H, W, 3), to mean 0 and deviation 1, through filters (N * N, 3 * O).
 
     epsilon: added to the deviation.
     """
@@ -312,32 +373,176 @@ def convolve_pictures(first, last, images, epsilon, stride, filters, bias, out):
     while size * size < len(filters):
         size += 1
     margin = size // 2
-    _, height, width, depth = images.shape
-    padded = np.zeros((height + 2 * margin, width + 2 * margin, depth), np.float32)
+    height, width, depth = image.shape
+    padded = _aligned_room((height + 2 * margin) * (width + 2 * margin) * depth)
+    padded[:] = 0
+    padded = padded.reshape(height + 2 * margin, width + 2 * margin, depth)
+    total, squares = 0, 0  # whole numbers, and so exact
+    for value in image.reshape(-1):
+        total += np.int64(value)
+        squares += np.int64(value) * np.int64(value)
+    # Times the number of values, all are whole: a picture of one colour has a deviation of exactly 0.
+    spread = math.sqrt(image.size * squares - total * total)
     shades = np.empty(256, np.float32)
+    for value in range(256):
+        shades[value] = (image.size * value - total) / (spread + image.size * epsilon)
+    for row in range(height):
+        for column in range(width):
+            for channel in range(depth):
+                padded[row + margin, column + margin, channel] = shades[image[row, column, channel]]
+    _convolve_directly(padded, size, stride, filters, bias, np.float32(1), out)
+
+
+@kernel
+def pass_resnet(
+    first, last, images, deviation_epsilon, stride, filters, bias, strides, early, early_bias, later, later_bias,
+    epsilon, slope, out,
+):  # fmt: skip
+    """Some of the pictures (K, H, W, 3) through the image encoder, into features (K, H / 4, W / 4, C).
+
+    stride, filters, bias: of the first convolution, as for `_convolve_picture`. strides and the others: of each block,
+    as for `_pass_block`.
+    """
     for picture in range(first, last):
         image = images[picture]
-        total, squares = 0, 0  # whole numbers, and so exact
-        for value in image.reshape(-1):
-            total += np.int64(value)
-            squares += np.int64(value) * np.int64(value)
-        # Times the number of values, all are whole: a picture of one colour has a deviation of exactly 0.
-        spread = math.sqrt(image.size * squares - total * total)
-        for value in range(256):
-            shades[value] = (image.size * value - total) / (spread + image.size * epsilon)
-        for row in range(height):
-            for column in range(width):
-                for channel in range(depth):
-                    padded[row + margin, column + margin, channel] = shades[image[row, column, channel]]
-        _convolve_directly(padded, size, stride, filters, bias, np.float32(1), out[picture])
+        height, width, depth = -(-len(image) // stride), -(-image.shape[1] // stride), len(bias)
+        value = _aligned_room(height * width * depth).reshape(height, width, depth)
+        _convolve_picture(image, deviation_epsilon, stride, filters, bias, value)
+        for number in range(len(strides)):
+            height, width = -(-height // max(strides[number], 1)), -(-width // max(strides[number], 1))
+            result = _aligned_room(height * width * depth).reshape(height, width, depth)
+            _pass_block(
+                value, epsilon, strides[number], early[number], early_bias[number], later[number], later_bias[number],
+                slope, result,
+            )  # fmt: skip
+            value = result
+        _normalise(value, epsilon, np.int64(0), out[picture])
 
 
-def as_values(filters: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Filters (3 * 3, C * O) as convolutions in tiles take them."""
-    step = filters.shape[1] + GAP
-    transformed: npt.NDArray[np.float32] = _aligned_room(SPAN * SPAN * step).reshape(SPAN * SPAN, step)
-    transform_filters(filters, transformed)
-    return transformed
+@kernel
+def _in_lanes(num_channels):
+    """The fewest channels that fill the narrowest vectors."""
+    return -(-num_channels // FEWEST_LANES) * FEWEST_LANES
+
+
+@kernel
+def _lay_beside(values, num_channels, channel, margin, padded):
+    """The first channels of a map (H, W, C) into a padded one, from a channel on."""
+    height, width, _ = values.shape
+    for row in range(height):
+        for column in range(width):
+            for number in range(num_channels):
+                padded[row + margin, column + margin, channel + number] = values[row, column, number]
+
+
+@kernel
+def _pass_filter(values, weights, begin, num_out, epsilon, out):
+    """A map in room of `_room_for_map` through 1x1 filters, and normalised, unless epsilon is below zero, into out
+    (H, W, O).
+
+    The filters (num_out, C) begin at `begin` of the weights; O is num_out or more, and a multiple of FEWEST_LANES.
+    """
+    height, width, num_in = values.shape
+    num_pixels, depth = height * width, out.shape[2]
+    filters = _aligned_room(num_in * depth)
+    filters[:] = 0
+    for channel in range(num_out):
+        for number in range(num_in):
+            filters[number * depth + channel] = weights[begin + channel * num_in + number]
+    sums = _aligned_room(max(num_pixels, STRIP) * depth)
+    _multiply(
+        values.reshape(-1), np.int64(0), num_in, np.int64(1), np.int64(0), num_in, filters, np.int64(0), depth,
+        sums, np.int64(0), max(num_pixels, STRIP),
+    )  # fmt: skip
+    _lay_or_normalise(sums[: num_pixels * depth].reshape(height, width, depth), epsilon, np.int64(0), out)
+
+
+@kernel
+def _double(padded, filters, bias, out):
+    """A map with zeros to the right and below (H + 1, W + 1, C) through a transposed convolution with a stride of 2 and
+    few results, into out (2 H, 2 W, O).
+
+    Every value of 2x2, with those to its right and below, makes 2x2 results: filters (2 * 2, C * O'), where the first
+    4 O of O' channels are the results' rows, their columns, and O.
+    """
+    num_rows, num_columns, num_out = out.shape
+    _, across, num_in = padded.shape
+    depth = filters.shape[1] // num_in
+    sums = _aligned_room(num_columns // 2 * depth)
+    for row in range(num_rows // 2):
+        _multiply(
+            padded.reshape(-1), row * across * num_in, num_in, np.int64(2), across * num_in, 2 * num_in,
+            filters.reshape(-1), np.int64(0), depth, sums, np.int64(0), num_columns // 2,
+        )  # fmt: skip
+        for down in range(2):
+            for column in range(num_columns):
+                for channel in range(num_out):
+                    there = column // 2 * depth + (2 * down + column % 2) * num_out + channel
+                    out[2 * row + down, column, channel] = sums[there] + bias[channel]
+
+
+@kernel
+def pass_lingunet(
+    first, last, values, kernels, filtered, down, down_bias, later, later_bias, up, up_bias, wider, wider_bias,
+    scores, scores_bias, epsilon, slope, out,
+):  # fmt: skip
+    """Some of the maps (K, S, S, C) through LingUNet, into scores `out` (K, S, S, O).
+
+    kernels (K, F): the filters that the instructions make, level by level; filtered: how many channels come out of
+    those of each level. down, later: of the convolutions that halve the size, and of those after them, 3x3 filters as
+    for `_convolve_around`; up, wider: of the transposed ones with a stride of 1 and those after them, filters as for
+    `_convolve_around` and `_widen`; scores: the last filters, as for `_double`. All but the first up filters take a
+    level's own channels first, and then those that the instruction has filtered.
+    """
+    num_levels = len(filtered)
+    for picture in range(first, last):
+        value = values[picture]
+        size, taken, end = len(value), 0, 0
+        for level in range(num_levels):
+            size //= 2
+            end += size * size * _in_lanes(filtered[level])
+        passed = _aligned_room(end)
+        size, end = len(value), 0
+        for level in range(num_levels):
+            size, num_out, is_last = size // 2, len(later_bias[level]), level == num_levels - 1
+            middle = _room_for_map(size, size, len(down_bias[level]))
+            _convolve(value, -1.0, np.int64(2), down[level], down_bias[level], slope, middle)
+            small = _room_for_map(size, size, num_out)
+            _convolve(middle, -1.0, np.int64(1), later[level], later_bias[level], slope, small)
+            value = small
+            if not is_last:
+                value = _room_for_map(size, size, num_out)
+                _normalise(small, epsilon, np.int64(0), value)
+            begin, depth = end, _in_lanes(filtered[level])
+            end += size * size * depth
+            through = passed[begin:end].reshape(size, size, depth)
+            _pass_filter(value, kernels[picture], taken, filtered[level], -1.0 if is_last else epsilon, through)
+            taken += filtered[level] * num_out
+        value, end = through, begin
+        for level in range(num_levels):
+            num_beside = 0 if level == 0 else filtered[num_levels - 1 - level]
+            num_in, is_last = value.shape[2] + num_beside, level == num_levels - 1
+            margin = 0 if is_last else 1
+            if is_last:
+                padded = _room_for_map(size + 1, size + 1, num_in)
+            else:
+                padded = _room_around(size, size, num_in, up[level])
+            _lay_or_normalise(value, epsilon if level > 1 else -1.0, margin, padded)
+            if level > 0:
+                begin = end - size * size * _in_lanes(num_beside)
+                through = passed[begin:end].reshape(size, size, _in_lanes(num_beside))
+                _lay_beside(through, num_beside, value.shape[2], margin, padded)
+                end = begin
+            if is_last:
+                _double(padded, scores, scores_bias, out[picture])
+            else:
+                middle = _room_for_map(size, size, len(up_bias[level]))
+                _convolve_around(padded, num_in, np.int64(1), up[level], up_bias[level], slope, middle)
+                wide = _room_for_map(size + 1, size + 1, len(up_bias[level]))
+                _lay_or_normalise(middle, -1.0, np.int64(0), wide)
+                size *= 2
+                value = _room_for_map(size, size, len(wider_bias[level]))
+                _widen(wide, wider[level], wider_bias[level], slope, value)
 
 
 def fills_vectors(num_out: int, rows: int, columns: int, in_tiles: bool) -> bool:

@@ -115,45 +115,77 @@ def _sum(builder: Any, shares: Sequence[float], vectors: Sequence[Any]) -> Any:
     return total
 
 
-def _strip_of(lanes: int) -> Any:
-    """What computes sums of products for so many output channels, in LLVM's own language, because Numba does not keep
-    a table of sums in registers.
+def _rectified(builder: Any, value: Any, factor: Any) -> Any:
+    """The value, times a factor where it is below zero; factor: at most 1."""
+    small = builder.fmul(value, factor)
+    return builder.select(builder.fcmp_unordered("<", value, small), small, value)
+
+
+def _strip_of(lanes: int) -> tuple[Any, Any]:
+    """What computes sums of products for so many output channels, and what rectifies them with a bias too; in LLVM's
+    own language, because Numba does not keep a table of sums in registers.
     """
-    vector = ir.VectorType(ir.FloatType(), lanes)
+    vector, index = ir.VectorType(ir.FloatType(), lanes), types.intp
+
+    def add_up(builder: Any, source: Any, places: Sequence[Any], filters: Any, tap: Any, num_out: Any) -> list[Any]:
+        place, step, rows, row_step, depth = places
+        pixels = [ir.Constant(INDEX, pixel) for pixel in range(STRIP)]
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes)) for _ in pixels]
+        with cgutils.for_range(builder, rows) as row:
+            begin = builder.add(place, builder.mul(row.index, row_step))
+            first = builder.add(tap, builder.mul(builder.mul(row.index, depth), num_out))
+            with cgutils.for_range(builder, depth) as value:
+                weights = _load(builder, filters, builder.add(first, builder.mul(value.index, num_out)), vector)
+                here = builder.add(begin, value.index)
+                for pixel, total in zip(pixels, sums, strict=True):
+                    number = builder.load(builder.gep(source, [builder.add(here, builder.mul(step, pixel))]))
+                    product = builder.fmul(_spread(builder, number, vector), weights, flags=["contract"])
+                    builder.store(builder.fadd(builder.load(total), product, flags=["contract"]), total)
+        return [builder.load(total) for total in sums]
+
+    def write(builder: Any, values: Sequence[Any], out: Any, to: Any, step: Any) -> None:
+        for pixel, value in enumerate(values):
+            _store(builder, value, out, builder.add(to, builder.mul(step, ir.Constant(INDEX, pixel))))
 
     @intrinsic
-    def convolve_strip(typing, source, place, step, rows, row_step, depth, filters, tap, num_out, out, to):  # type: ignore[no-untyped-def]
+    def multiply_strip(typing, source, place, step, rows, row_step, depth, filters, tap, num_out, out, to, out_step):  # type: ignore[no-untyped-def]
         """Write the sums of source times filters for `lanes` channels of STRIP pixels beside each other.
 
         A pixel is made from `rows` rows of `depth` values each, `row_step` apart; those of the first pixel begin at
         `place`, those of the next one `step` later. The filters of the first value begin at `tap`, those of the next
-        one `num_out` later. Pixels in `out` are `num_out` apart too, the first of them at `to`.
+        one `num_out` later. Pixels in `out` are `out_step` apart, the first of them at `to`.
         """
-        index = types.intp
-        signature = types.void(source, *(index,) * 5, filters, index, index, out, index)
+        signature = types.void(source, *(index,) * 5, filters, index, index, out, index, index)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _, place, step, rows, row_step, depth, _, tap, num_out, _, to = arguments
             source, filters, out = _data(context, builder, signature, arguments, 0, 6, 9)
-            pixels = [ir.Constant(INDEX, pixel) for pixel in range(STRIP)]
-            sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * lanes)) for _ in pixels]
-            with cgutils.for_range(builder, rows) as row:
-                begin = builder.add(place, builder.mul(row.index, row_step))
-                first = builder.add(tap, builder.mul(builder.mul(row.index, depth), num_out))
-                with cgutils.for_range(builder, depth) as value:
-                    weights = _load(builder, filters, builder.add(first, builder.mul(value.index, num_out)), vector)
-                    here = builder.add(begin, value.index)
-                    for pixel, total in zip(pixels, sums, strict=True):
-                        number = builder.load(builder.gep(source, [builder.add(here, builder.mul(step, pixel))]))
-                        product = builder.fmul(_spread(builder, number, vector), weights, flags=["contract"])
-                        builder.store(builder.fadd(builder.load(total), product, flags=["contract"]), total)
-            for pixel, total in zip(pixels, sums, strict=True):
-                _store(builder, builder.load(total), out, builder.add(to, builder.mul(num_out, pixel)))
+            sums = add_up(builder, source, arguments[1:6], filters, *arguments[7:9])
+            write(builder, sums, out, *arguments[10:])
             return context.get_dummy_value()
 
         return signature, generate
 
-    return convolve_strip
+    @intrinsic
+    def convolve_strip(
+        typing, source, place, step, rows, row_step, depth, filters, tap, num_out, bias, channel, slope,
+        out, to, out_step,
+    ):  # type: ignore[no-untyped-def]  # fmt: skip
+        """The same, with a bias, of which that of the first channel is at `channel`, and rectified."""
+        signature = types.void(
+            source, *(index,) * 5, filters, index, index, bias, index, types.float32, out, index, index
+        )
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source, filters, bias, out = _data(context, builder, signature, arguments, 0, 6, 9, 12)
+            sums = add_up(builder, source, arguments[1:6], filters, *arguments[7:9])
+            start, factor = _load(builder, bias, arguments[10], vector), _spread(builder, arguments[11], vector)
+            results = [_rectified(builder, builder.fadd(total, start), factor) for total in sums]
+            write(builder, results, out, *arguments[13:])
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return multiply_strip, convolve_strip
 
 
 def _transform(
@@ -216,9 +248,7 @@ def result_tile(typing, source, place, row_step, step, bias, channel, slope, out
         factor = _spread(builder, arguments[6], TRANSFORMED)
 
         def finish(value: Any) -> Any:
-            value = builder.fadd(value, start)
-            small = builder.fmul(value, factor)
-            return builder.select(builder.fcmp_unordered("<", value, small), small, value)
+            return _rectified(builder, builder.fadd(value, start), factor)
 
         _transform(builder, (PRODUCT_PARTS, RESULTS), source, arguments[1:4], out, arguments[8:], finish)
         return context.get_dummy_value()
@@ -226,5 +256,6 @@ def result_tile(typing, source, place, row_step, step, bias, channel, slope, out
     return signature, generate
 
 
-convolve_strip, convolve_narrow_strip = _strip_of(LANES), _strip_of(FEWEST_LANES)
+multiply_strip, convolve_strip = _strip_of(LANES)
+multiply_narrow_strip, convolve_narrow_strip = _strip_of(FEWEST_LANES)
 map_tile, filter_tile = _tile_by(MAP_PARTS, MAP_VALUES), _tile_by(FILTER_VALUES)

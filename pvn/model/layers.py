@@ -16,7 +16,6 @@ from torch.nn import functional
 from pvn.simulator.compiling import run_in_parallel
 
 Network = TypeVar("Network", bound=nn.Module)
-Convolution = nn.Conv2d | nn.ConvTranspose2d
 EPSILON = 1e-5
 """Added to a norm's variance, as torch does."""
 SLOPE = 0.01
@@ -98,145 +97,101 @@ class NormedConvolution(nn.Conv2d):
         return functional.leaky_relu(super().forward(instance_norm(value)), SLOPE)
 
 
-class RectifiedConvolution(nn.Conv2d):
-    """A convolution with 3x3 filters, and a leaky rectifier."""
-
-    def __init__(self, num_in: int, num_out: int) -> None:
-        super().__init__(num_in, num_out, 3, padding=1)
-
-    def forward(self, value: Tensor) -> Tensor:
-        """Maps (K, O, H, W) from maps (K, C, H, W)."""
-        flown = _rectified(self, value)
-        return functional.leaky_relu(super().forward(value), SLOPE) if flown is None else flown
-
-
-class RectifiedTransposed(nn.ConvTranspose2d):
-    """A transposed convolution with 3x3 filters, and a leaky rectifier."""
-
-    def __init__(self, num_in: int, num_out: int) -> None:
-        super().__init__(num_in, num_out, 3, padding=1)
-
-    def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """Maps (K, O, H, W) from maps (K, C, H, W)."""
-        flown = _rectified(self, value) if output_size is None else None
-        return functional.leaky_relu(super().forward(value, output_size), SLOPE) if flown is None else flown
-
-
-class Doubling(nn.ConvTranspose2d):
-    """A transposed convolution with 3x3 filters that doubles the size of maps, for few output channels."""
-
-    def __init__(self, num_in: int, num_out: int) -> None:
-        super().__init__(num_in, num_out, 3, stride=2, padding=1, output_padding=1)
-
-    def forward(self, value: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """Maps (K, O, 2 H, 2 W) from maps (K, C, H, W)."""
-        weights = flown_weights(self, value.shape[1:]) if output_size is None and is_flown(value) else None
-        if weights is None:
-            return super().forward(value, output_size)
-        from pvn.model.cpu_layers import double_maps
-
-        num_maps, _, height, width = value.shape
-        return on_maps(double_maps, (num_maps, self.out_channels, 2 * height, 2 * width), rows_of(value), *weights)
-
-
-def _rectified(layer: RectifiedConvolution | RectifiedTransposed, value: Tensor) -> Tensor | None:
-    """What the layer makes of maps (K, C, H, W) in flight; None if torch is to make it."""
-    weights = flown_weights(layer, value.shape[1:]) if is_flown(value) else None
-    if weights is None:
-        return None
-    from pvn.model.cpu_layers import convolve_maps
-
-    num_maps, _, height, width = value.shape
-    shape = num_maps, layer.out_channels, height, width
-    return on_maps(convolve_maps, shape, rows_of(value), *weights, np.float32(SLOPE))
-
-
-FlownWeights = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
 class _Filters:
-    """A layer's filters as our compiled code takes them."""
+    """A network's filters as our compiled code takes them."""
 
-    values: npt.NDArray[np.float32]
+    values: Any
     shape: tuple[int, ...]
     """Of the last maps (C, H, W) that they were wanted for."""
-    weight: Tensor
+    weights: tuple[Tensor, ...]
     """What they were made from; kept, so that nothing else can have its address."""
-    version: int
-    """Of the weight: torch counts how often it has been written to."""
+    versions: tuple[int, ...]
+    """Of the weights: torch counts how often they have been written to."""
 
-    def are_of(self, weight: Tensor) -> bool:
-        """Whether they are those of this weight, as it is now."""
-        return self.weight.data_ptr() == weight.data_ptr() and self.version == weight._version
+    def are_of(self, weights: Sequence[Tensor]) -> bool:
+        """Whether they are those of these weights, as they are now."""
+        return all(
+            own.data_ptr() == other.data_ptr() and version == other._version
+            for own, other, version in zip(self.weights, weights, self.versions, strict=True)
+        )
 
 
 _filters: WeakKeyDictionary[nn.Module, _Filters] = WeakKeyDictionary()
 
 
-def flown_weights(layer: Convolution, shape: Sequence[int]) -> FlownWeights | None:
-    """A layer's filters and its bias (O,) as our compiled code takes them, for maps of this shape (C, H, W).
+def kept_filters(
+    network: nn.Module, weights: Sequence[Tensor], shape: Sequence[int], make: Callable[[], Kept | None]
+) -> Kept | None:
+    """A network's filters as our compiled code takes them, for maps of this shape (C, H, W).
 
-    The filters are a copy, made anew when torch knows of a change of the weights; after other changes, such as those by
-    `weight.data` and by fused optimizers, `ready_to_fly` makes them anew. None if there is no compiled code for such
-    maps.
+    They are made from the weights, and made anew when torch knows of a change of these; after other changes, such as
+    those by `weight.data` and by fused optimizers, `ready_to_fly` has them made anew. make: gives None if there is no
+    compiled code for such maps.
     """
-    weight, bias, shape = layer.weight, layer.bias, tuple(shape)
-    assert bias is not None
-    found = _filters.get(layer)
-    is_known = found is not None and found.are_of(weight)
-    if found is None or not is_known or found.shape != shape:
-        if not _can_be_flown(layer, shape):
+    shape, found = tuple(shape), _filters.get(network)
+    if found is None or found.shape != shape or not found.are_of(weights):
+        # Of tensors of inference mode, torch does not count how often they have been written to.
+        is_counted = all(weight.dtype == torch.float32 and not weight.is_inference() for weight in weights)
+        values = make() if is_counted else None
+        if values is None:
             return None
-        values = found.values if found is not None and is_known else _flown_filters(layer)
-        found = _filters[layer] = _Filters(values, shape, weight.detach(), weight._version)
-    return found.values, bias.detach().numpy()
+        versions = tuple(weight._version for weight in weights)
+        found = _filters[network] = _Filters(values, shape, tuple(weight.detach() for weight in weights), versions)
+    return found.values  # type: ignore[no-any-return]
 
 
-def _can_be_flown(layer: Convolution, shape: Sequence[int]) -> bool:
-    """Whether there is compiled code for the layer and maps of this shape (C, H, W)."""
-    from pvn.model.cpu_layers import fills_vectors
-    from pvn.model.cpu_vectors import FEWEST_LANES
+def as_filters(weight: Tensor, in_tiles: bool, depth: int = 0) -> npt.NDArray[np.float32]:
+    """A convolution's weights (O, C, N, N), copied in the order of our compiled code.
 
-    (num_in, height, width), stride, weight = shape, layer.stride[0], layer.weight
-    if isinstance(layer, Doubling):
-        num_out, rows, columns = FEWEST_LANES, height, width
-    else:
-        num_out, rows, columns = layer.out_channels, -(-height // stride), -(-width // stride)
-    # Of tensors of inference mode, torch does not count how often they have been written to.
-    is_known = num_in == layer.in_channels and weight.dtype == torch.float32 and not weight.is_inference()
-    return is_known and fills_vectors(num_out, rows, columns, _is_in_tiles(layer))
+    in_tiles: for 3x3 filters and a stride of 1, those that take fewer products. depth: if C is less, zeros are added.
+    """
+    from pvn.model.cpu_layers import GAP, transform_filters
+    from pvn.model.cpu_vectors import SPAN
 
-
-def _is_in_tiles(layer: Convolution) -> bool:
-    """Whether our compiled code makes the layer's results tile by tile: that of 3x3 filters with a stride of 1."""
-    return isinstance(layer, NormedConvolution | RectifiedConvolution | RectifiedTransposed) and layer.stride == (1, 1)
-
-
-def _flown_filters(layer: Convolution) -> npt.NDArray[np.float32]:
-    """A copy of the layer's weights in the order of our compiled code."""
-    from pvn.model.cpu_layers import as_values
-
-    weight = layer.weight.detach()
-    if isinstance(layer, Doubling):
-        return _doubling_filters(weight).numpy()
-    if isinstance(layer, nn.ConvTranspose2d):  # a convolution with filters turned by half a turn
-        weight = weight.flip(2, 3).transpose(0, 1)
-    ordered = weight.permute(2, 3, 1, 0).clone(memory_format=torch.contiguous_format)
+    num_out, num_in, *_ = weight.shape
+    padded = functional.pad(weight.detach(), (0, 0, 0, 0, 0, max(depth - num_in, 0), 0, in_lanes(num_out) - num_out))
+    ordered = padded.permute(2, 3, 1, 0).clone(memory_format=torch.contiguous_format)
     filters = ordered.flatten(2).flatten(0, 1).numpy()  # (N * N, C * O)
-    return as_values(filters) if _is_in_tiles(layer) else filters
+    if not in_tiles:
+        return filters
+    # Room made by torch, which aligns it to a cache line.
+    transformed = torch.empty((SPAN * SPAN, filters.shape[1] + GAP)).numpy()
+    transform_filters(filters, transformed)
+    return transformed
 
 
-def _doubling_filters(weight: Tensor) -> Tensor:
-    """The weights (C, O, 3, 3) of a transposed convolution with a stride of 2 as filters (2 * 2, C * O').
+def as_widening_filters(weight: Tensor) -> npt.NDArray[np.float32]:
+    """The weights (C, O, 3, 3) of a transposed convolution with a stride of 2, as our compiled code takes them."""
+    # A result in an even row is made from one value, by the filter's middle row, one in an odd row from two.
+    rows = [1], [2, 0]
+    parts = [weight.detach()[:, :, down][..., right].permute(2, 3, 0, 1) for down in rows for right in rows]
+    return torch.cat([part.flatten() for part in parts]).view(9, -1).numpy()  # (9, C * O)
+
+
+def as_doubling_filters(weight: Tensor) -> npt.NDArray[np.float32]:
+    """The same for few results: filters (2 * 2, C * O').
 
     Through them go 2x2 values, and O' channels come out: 2 rows and 2 columns of O results, and zeros.
     """
-    from pvn.model.cpu_vectors import FEWEST_LANES
-
     num_in, num_out = weight.shape[:2]
-    # A result in an even row is made from one value, by the filter's middle row, one in an odd row from two.
     taps = weight.new_zeros(2, 3, 2)  # (result, filter, value)
     taps[0, 1, 0] = taps[1, 2, 0] = taps[1, 0, 1] = 1
-    filters = torch.einsum("afd,bge,cofg->decabo", taps, taps, weight).reshape(2, 2, num_in, 4 * num_out)
-    return functional.pad(filters, (0, -4 * num_out % FEWEST_LANES)).reshape(4, -1)
+    filters = torch.einsum("afd,bge,cofg->decabo", taps, taps, weight.detach()).reshape(2, 2, num_in, 4 * num_out)
+    return functional.pad(filters, (0, in_lanes(4 * num_out) - 4 * num_out)).reshape(4, -1).numpy()
+
+
+def as_bias(layer: nn.Conv2d | nn.ConvTranspose2d) -> npt.NDArray[np.float32]:
+    """A layer's bias (O,), with zeros for channels that fill vectors."""
+    assert layer.bias is not None
+    return functional.pad(layer.bias.detach(), (0, in_lanes(len(layer.bias)) - len(layer.bias))).numpy()
+
+
+def in_lanes(num_channels: int) -> int:
+    """The fewest channels that fill the vectors of our compiled code."""
+    from pvn.model.cpu_vectors import FEWEST_LANES
+
+    return -(-num_channels // FEWEST_LANES) * FEWEST_LANES

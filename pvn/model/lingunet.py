@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.layers import Doubling, RectifiedConvolution, RectifiedTransposed, in_device_layout, instance_norm
+from pvn.model.layers import (
+    EPSILON,
+    SLOPE,
+    as_bias,
+    as_doubling_filters,
+    as_filters,
+    as_widening_filters,
+    in_device_layout,
+    in_lanes,
+    instance_norm,
+    is_flown,
+    kept_filters,
+    on_maps,
+    rows_of,
+)
 
 LEVELS = 5
 CHANNELS = 48
@@ -15,27 +34,27 @@ LAST = 128
 
 
 class _Down(nn.Module):
-    """Half the size: a strided convolution, a rectifier and a convolution."""
+    """Half the size: a strided convolution and another one, each before a rectifier."""
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
         self.first = nn.Conv2d(num_in, num_in, 3, stride=2, padding=1)
-        self.second = RectifiedConvolution(num_in, num_out)
+        self.second = nn.Conv2d(num_in, num_out, 3, padding=1)
 
     def forward(self, value: Tensor) -> Tensor:
-        return self.second(functional.leaky_relu(self.first(value)))  # type: ignore[no-any-return]
+        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
 
 
 class _Up(nn.Module):
-    """Twice the size: a convolution, a rectifier and a strided transposed convolution."""
+    """Twice the size: a transposed convolution and a strided one, each before a rectifier."""
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
-        self.first = RectifiedTransposed(num_in, num_out)
+        self.first = nn.ConvTranspose2d(num_in, num_out, 3, padding=1)
         self.second = nn.ConvTranspose2d(num_out, num_out, 3, stride=2, padding=1, output_padding=1)
 
     def forward(self, value: Tensor) -> Tensor:
-        return functional.leaky_relu(self.second(self.first(value)))
+        return functional.leaky_relu(self.second(functional.leaky_relu(self.first(value))))
 
 
 def _filter(value: Tensor, kernel: Tensor) -> Tensor:
@@ -47,26 +66,46 @@ def _filter(value: Tensor, kernel: Tensor) -> Tensor:
     return filtered.view(len(value), *value.shape[2:], -1).permute(0, 3, 1, 2)
 
 
+Filters = npt.NDArray[np.float32]
+
+
+class _FlownFilters(NamedTuple):
+    """LingUNet's filters as our compiled code takes them, each kind for all levels, and biases (O,)."""
+
+    down: tuple[Filters, ...]
+    down_bias: tuple[Filters, ...]
+    later: tuple[Filters, ...]
+    later_bias: tuple[Filters, ...]
+    up: tuple[Filters, ...]
+    up_bias: tuple[Filters, ...]
+    wider: tuple[Filters, ...]
+    wider_bias: tuple[Filters, ...]
+    scores: Filters
+    scores_bias: Filters
+
+
 class LingUNet(nn.Module):
     """Maps of scores from a map of features and an instruction's embedding."""
 
     def __init__(self, num_in: int, embedding_size: int, num_out: int = 2) -> None:
         super().__init__()
         self.num_in = num_in
-        self.downs = nn.ModuleList([_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)])
+        downs = [_Down(num_in if level == 0 else CHANNELS, CHANNELS) for level in range(LEVELS)]
+        self.downs = nn.ModuleList(downs)
         self.filter_sizes = [FILTERED] * (LEVELS - 1) + [CHANNELS]
         self.num_weights = [size * CHANNELS for size in self.filter_sizes]
         self.kernels = nn.ModuleList([nn.Linear(embedding_size, size) for size in self.num_weights])
         joined = CHANNELS + FILTERED
-        self.ups = nn.ModuleList(
-            [_Up(CHANNELS, CHANNELS), _Up(joined, CHANNELS), _Up(joined, CHANNELS), _Up(joined, LAST)]
-        )
-        self.last = Doubling(LAST + FILTERED, num_out)
-        for group in (self.downs, self.ups):
-            for module in group.modules():
-                if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
-                    nn.init.kaiming_uniform_(module.weight)
-                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        ups = [_Up(CHANNELS, CHANNELS), _Up(joined, CHANNELS), _Up(joined, CHANNELS), _Up(joined, LAST)]
+        self.ups = nn.ModuleList(ups)
+        self.last = nn.ConvTranspose2d(LAST + FILTERED, num_out, 3, stride=2, padding=1, output_padding=1)
+        # In tuples, they are not registered once more.
+        self.blocks = tuple(downs), tuple(ups)
+        blocks: list[_Down | _Up] = [*downs, *ups]
+        self.convolutions = tuple(layer for block in blocks for layer in (block.first, block.second))
+        for layer in self.convolutions:
+            nn.init.kaiming_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def filters(self, embedding: Tensor) -> Tensor:
         """All levels' filters (Q, F) from embeddings (Q, E)."""
@@ -75,8 +114,12 @@ class LingUNet(nn.Module):
 
     def forward(self, value: Tensor, embedding: Tensor, filters: Tensor | None = None) -> Tensor:
         """Scores (Q, num_out, S, S) of maps (Q, num_in, S, S) and embeddings (Q, E), or the filters made from these."""
-        value = in_device_layout(value)
-        kernels = torch.split(self.filters(embedding) if filters is None else filters, self.num_weights, -1)
+        value, filters = in_device_layout(value), self.filters(embedding) if filters is None else filters
+        if is_flown(value) and filters.dtype == torch.float32:
+            flown = self._flown(value, filters)
+            if flown is not None:
+                return flown
+        kernels = torch.split(filters, self.num_weights, -1)
         filtered = []
         for level, (down, kernel) in enumerate(zip(self.downs, kernels, strict=True)):
             value = down(value)
@@ -90,3 +133,47 @@ class LingUNet(nn.Module):
             if level > 0:
                 value = instance_norm(value)
         return self.last(torch.cat([filtered.pop(), value], 1))  # type: ignore[no-any-return]
+
+    def _flown(self, value: Tensor, filters: Tensor) -> Tensor | None:
+        """The same by compiled code of our own; None if there is none for such maps."""
+        shape = value.shape[1:]
+        layers = *self.convolutions, self.last
+        weights = [values for layer in layers for values in (layer.weight, layer.bias) if values is not None]
+        flown = kept_filters(self, weights, shape, lambda: self._flown_filters(shape))
+        if flown is None:
+            return None
+        from pvn.model.cpu_layers import pass_lingunet
+
+        instruction = filters.contiguous().numpy(), np.array(self.filter_sizes)
+        return on_maps(
+            pass_lingunet, (len(value), self.last.out_channels, *shape[1:]), rows_of(value),
+            *instruction, *flown, EPSILON, np.float32(SLOPE),
+        )  # fmt: skip
+
+    def _flown_filters(self, shape: Sequence[int]) -> _FlownFilters | None:
+        """Copies of the weights for maps of this shape (C, S, S)."""
+        from pvn.model.cpu_layers import fills_vectors
+
+        num_in, height, width = shape
+        if num_in != self.num_in or height != width or height % 2**LEVELS:
+            return None
+        in_tiles = [fills_vectors(CHANNELS, height >> level, width >> level, True) for level in range(1, LEVELS + 1)]
+        downs, ups = self.blocks
+        # As convolutions, transposed ones have filters turned by half a turn.
+        turned = [block.first.weight.flip(2, 3).transpose(0, 1) for block in ups]
+        up = [turned[0], *(weight.roll(-FILTERED, 1) for weight in turned[1:])]  # own channels before filtered ones
+        return _FlownFilters(
+            down=tuple(as_filters(block.first.weight, False) for block in downs),
+            down_bias=tuple(as_bias(block.first) for block in downs),
+            later=tuple(
+                as_filters(block.second.weight, whole, in_lanes(block.first.out_channels))
+                for block, whole in zip(downs, in_tiles, strict=True)
+            ),
+            later_bias=tuple(as_bias(block.second) for block in downs),
+            up=tuple(as_filters(weight, whole) for weight, whole in zip(up, in_tiles[::-1], strict=False)),
+            up_bias=tuple(as_bias(block.first) for block in ups),
+            wider=tuple(as_widening_filters(block.second.weight) for block in ups),
+            wider_bias=tuple(as_bias(block.second) for block in ups),
+            scores=as_doubling_filters(self.last.weight.roll(-FILTERED, 0)),
+            scores_bias=as_bias(self.last),
+        )

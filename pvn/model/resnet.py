@@ -6,6 +6,8 @@ quick one has 11, begins at half the size, and costs half as much.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -16,13 +18,13 @@ from pvn.model.layers import (
     EPSILON,
     SLOPE,
     NormedConvolution,
-    flown_weights,
+    as_bias,
+    as_filters,
     in_device_layout,
     instance_norm,
-    is_flown,
     is_in_flight,
+    kept_filters,
     on_maps,
-    rows_of,
 )
 
 CHANNELS = 32
@@ -67,22 +69,10 @@ class Block(nn.Module):
 
     def forward(self, value: Tensor) -> Tensor:
         """Features (K, C, H / stride, W / stride) from features (K, C, H, W)."""
-        if is_flown(value):
-            first, second = (flown_weights(layer, value.shape[1:]) for layer in (self.first, self.second))
-            if first is not None and second is not None:
-                return self._flown(value, *first, *second)
         change = self.second(self.first(value))
         if self.stride is not None:
             value = average_pool(value, self.stride)
         return value + change
-
-    def _flown(self, value: Tensor, *weights: npt.NDArray[np.float32]) -> Tensor:
-        """The same by compiled code of our own."""
-        from pvn.model.cpu_layers import pass_block
-
-        (num_maps, depth, height, width), stride = value.shape, self.stride or 1
-        shape, is_pooled = (num_maps, depth, -(-height // stride), -(-width // stride)), self.stride is not None
-        return on_maps(pass_block, shape, rows_of(value), EPSILON, stride, is_pooled, *weights, np.float32(SLOPE))
 
 
 class Shrinking(nn.Module):
@@ -94,20 +84,7 @@ class Shrinking(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8."""
-        return self.blocks(self._begun(image))  # type: ignore[no-any-return]
-
-    def _begun(self, image: Tensor) -> Tensor:
-        """Features (K, 32, H / stride, W / stride) of pictures (K, H, W, 3) uint8."""
-        first, (num_pictures, height, width, depth) = self.first, image.shape
-        is_flown_through = image.dtype == torch.uint8 and is_in_flight(image)
-        weights = flown_weights(first, (depth, height, width)) if is_flown_through else None
-        if weights is None:
-            return first(in_device_layout(normalised(image)))  # type: ignore[no-any-return]
-        from pvn.model.cpu_layers import convolve_pictures
-
-        stride = first.stride[0]
-        shape = num_pictures, first.out_channels, -(-height // stride), -(-width // stride)
-        return on_maps(convolve_pictures, shape, image.contiguous().numpy(), DEVIATION_EPSILON, stride, *weights)
+        return self.blocks(self.first(in_device_layout(normalised(image))))  # type: ignore[no-any-return]
 
 
 class Refining(nn.Module):
@@ -120,6 +97,26 @@ class Refining(nn.Module):
     def forward(self, value: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) from features of that shape."""
         return instance_norm(self.blocks(value))
+
+
+Filters = npt.NDArray[np.float32]
+
+
+class _FlownFilters(NamedTuple):
+    """The image encoder's filters as our compiled code takes them, and biases (O,)."""
+
+    size: tuple[int, int]
+    """Of its features."""
+    stride: int
+    """Of the first convolution, to which the next two belong."""
+    start: Filters
+    start_bias: Filters
+    strides: npt.NDArray[np.int64]
+    """Of each block, as the next four; 0 for those whose shortcut is their input."""
+    early: tuple[Filters, ...]
+    early_bias: tuple[Filters, ...]
+    later: tuple[Filters, ...]
+    later_bias: tuple[Filters, ...]
 
 
 class ResNet(nn.Module):
@@ -141,12 +138,58 @@ class ResNet(nn.Module):
             self.blocks = nn.Sequential(Block(2), Block(None), Block(2), Block(None), Block(1), Block(None))
             num_shrinking = 3
         self.halves = Shrinking(self.first, self.blocks[:num_shrinking]), Refining(self.blocks[num_shrinking:])
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_uniform_(module.weight)
-                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        # As for the halves, a tuple; in the order in which they are passed.
+        self.convolutions = tuple(module for module in self.modules() if isinstance(module, nn.Conv2d))
+        for layer in self.convolutions:
+            nn.init.kaiming_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8; feature j is centred on pixel 4 j."""
+        if image.dtype == torch.uint8 and is_in_flight(image):
+            flown = self._flown(image)
+            if flown is not None:
+                return flown
         shrinking, refining = self.halves
         return refining(shrinking(image))  # type: ignore[no-any-return]
+
+    def _flown(self, image: Tensor) -> Tensor | None:
+        """The same by compiled code of our own; None if there is none for such pictures."""
+        shape = image.shape[1:]
+        weights = [values for layer in self.convolutions for values in (layer.weight, layer.bias) if values is not None]
+        flown = kept_filters(self, weights, shape, lambda: self._flown_filters(*shape))
+        if flown is None:
+            return None
+        from pvn.model.cpu_layers import pass_resnet
+
+        return on_maps(
+            pass_resnet, (len(image), CHANNELS, *flown.size), image.contiguous().numpy(),
+            DEVIATION_EPSILON, *flown[1:], EPSILON, np.float32(SLOPE),
+        )  # fmt: skip
+
+    def _flown_filters(self, height: int, width: int, depth: int) -> _FlownFilters | None:
+        """Copies of the weights for pictures (H, W, 3)."""
+        from pvn.model.cpu_layers import fills_vectors
+
+        start = self.convolutions[0]
+        fits, in_tiles = depth == start.in_channels, list[bool]()
+        for layer in self.convolutions:
+            stride = layer.stride[0]
+            height, width = -(-height // stride), -(-width // stride)
+            in_tiles.append(isinstance(layer, NormedConvolution) and stride == 1)
+            fits = fits and fills_vectors(layer.out_channels, height, width, in_tiles[-1])
+        if not fits:
+            return None
+        filters = [as_filters(layer.weight, each) for layer, each in zip(self.convolutions, in_tiles, strict=True)]
+        biases = [as_bias(layer) for layer in self.convolutions]
+        return _FlownFilters(
+            size=(height, width),
+            stride=start.stride[0],
+            start=filters[0],
+            start_bias=biases[0],
+            strides=np.array([block.stride or 0 for block in self.blocks]),
+            early=tuple(filters[1::2]),
+            early_bias=tuple(biases[1::2]),
+            later=tuple(filters[2::2]),
+            later_bias=tuple(biases[2::2]),
+        )
