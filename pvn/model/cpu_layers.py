@@ -5,7 +5,8 @@ them to passes of their own. Here a convolution reads a padded copy of its map, 
 and rectifies what it writes. With a stride of 1 it takes a quarter of the products: Winograd's F(4x4, 3x3), after
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 
-Whole numbers that are passed on are written np.int64(1): for a constant, Numba would compile a function once more.
+Whole numbers that are passed on are written np.int64(1), also where a variable begins with one: for a constant, Numba
+would compile a function once more.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def _widen(padded, filters, bias, slope, out):
     columns, from two beside each other; in odd rows and even columns, from two below each other; in odd rows and odd
     columns, from four.
     """
-    tap = 0
+    tap = np.int64(0)
     for down in range(2):
         for right in range(2):
             height, width = 1 + down, 1 + right
@@ -279,22 +280,10 @@ def _room_for_map(height, width, depth):
 
 @kernel
 def _room_around(height, width, depth, filters):
-    """Room for a map (H, W, C) with a border of zeros, as `_convolve_around` takes it."""
+    """Room for a map (H, W, C) with a border of zeros, as `_convolve` takes it."""
     if len(filters) == SPAN * SPAN:
         height, width, depth = -(-height // TILE) * TILE, -(-width // TILE) * TILE, -(-depth // VECTOR) * VECTOR
     return _room_for_map(height + 2, width + 2, depth)
-
-
-@kernel
-def _convolve_around(padded, num_in, stride, filters, bias, slope, out):
-    """A map in room of `_room_around` through 3x3 filters, rectified, into out (H / stride, W / stride, O).
-
-    filters: those of `transform_filters`, for a stride of 1, or (3 * 3, C * O).
-    """
-    if len(filters) == SPAN * SPAN:
-        _convolve_in_tiles(padded, num_in, filters, bias, slope, out)
-    else:
-        _convolve_directly(padded, np.int64(3), stride, filters, bias, slope, out)
 
 
 @kernel
@@ -308,15 +297,31 @@ def _lay_or_normalise(values, epsilon, margin, padded):
 
 
 @kernel
-def _convolve(values, epsilon, stride, filters, bias, slope, out):
+def _lay_beside(values, num_channels, channel, margin, padded):
+    """The first channels of a map (H, W, C) into a padded one, from a channel on."""
+    height, width, _ = values.shape
+    for row in range(height):
+        for column in range(width):
+            for number in range(num_channels):
+                padded[row + margin, column + margin, channel + number] = values[row, column, number]
+
+
+@kernel
+def _convolve(values, epsilon, beside, num_beside, stride, filters, bias, slope, out):
     """A map (H, W, C) through 3x3 filters, rectified, into out (H / stride, W / stride, O).
 
-    epsilon: of a norm before it; below zero, there is none. filters: as for `_convolve_around`.
+    epsilon: of a norm before it; below zero, there is none. beside: a map whose first `num_beside` channels come after
+    those of the first. filters: those of `transform_filters`, for a stride of 1, or (3 * 3, C * O).
     """
     height, width, num_in = values.shape
-    padded = _room_around(height, width, num_in, filters)
+    padded = _room_around(height, width, num_in + num_beside, filters)
     _lay_or_normalise(values, epsilon, np.int64(1), padded)
-    _convolve_around(padded, num_in, stride, filters, bias, slope, out)
+    if num_beside > 0:
+        _lay_beside(beside, num_beside, num_in, np.int64(1), padded)
+    if len(filters) == SPAN * SPAN:
+        _convolve_in_tiles(padded, num_in + num_beside, filters, bias, slope, out)
+    else:
+        _convolve_directly(padded, np.int64(3), stride, filters, bias, slope, out)
 
 
 @kernel
@@ -346,21 +351,6 @@ def normalise_maps(first, last, values, epsilon, normed):
     """Some of the maps (K, H, W, C), each channel to mean 0 and deviation 1."""
     for picture in range(first, last):
         _normalise(values[picture], epsilon, np.int64(0), normed[picture])
-
-
-@kernel
-def _pass_block(value, epsilon, stride, early, early_bias, later, later_bias, slope, result):
-    """A map (H, W, C) through two convolutions, each after a norm and rectified, beside a shortcut, which is pooled.
-
-    stride: of the later convolution and of the pooling; 0: the map itself is the shortcut. Filters: as for `_convolve`.
-    """
-    middle = _aligned_room(value.size).reshape(value.shape)
-    _convolve(value, epsilon, np.int64(1), early, early_bias, slope, middle)
-    _convolve(middle, epsilon, max(stride, 1), later, later_bias, slope, result)
-    if stride > 0:
-        _add_pooled(value, stride, result)
-    else:
-        result += value
 
 
 @kernel
@@ -394,28 +384,41 @@ def _convolve_picture(image, epsilon, stride, filters, bias, out):
 
 
 @kernel
-def pass_resnet(
-    first, last, images, deviation_epsilon, stride, filters, bias, strides, early, early_bias, later, later_bias,
-    epsilon, slope, out,
-):  # fmt: skip
+def _layer(weights, table, number):
+    """A layer's filters and bias (O,), of those that lie end to end; table (L, 5): where they are, as `packed` says."""
+    begin, height, width, bias_begin, num_out = table[number]
+    return weights[begin : begin + height * width].reshape(height, width), weights[bias_begin : bias_begin + num_out]
+
+
+@kernel
+def pass_resnet(first, last, images, deviation_epsilon, start_stride, strides, weights, table, epsilon, slope, out):
     """Some of the pictures (K, H, W, 3) through the image encoder, into features (K, H / 4, W / 4, C).
 
-    stride, filters, bias: of the first convolution, as for `_convolve_picture`. strides and the others: of each block,
-    as for `_pass_block`.
+    start_stride: of the first convolution. strides: of the blocks; 0 for those whose shortcut is their input, which is
+    otherwise pooled. weights, table: of the first layer, as for `_convolve_picture`, and of two for each block, as for
+    `_convolve`.
     """
     for picture in range(first, last):
-        image = images[picture]
-        height, width, depth = -(-len(image) // stride), -(-image.shape[1] // stride), len(bias)
+        filters, bias = _layer(weights, table, np.int64(0))
+        image, depth = images[picture], len(bias)
+        height, width = -(-len(image) // start_stride), -(-image.shape[1] // start_stride)
         value = _aligned_room(height * width * depth).reshape(height, width, depth)
-        _convolve_picture(image, deviation_epsilon, stride, filters, bias, value)
-        for number in range(len(strides)):
-            height, width = -(-height // max(strides[number], 1)), -(-width // max(strides[number], 1))
+        _convolve_picture(image, deviation_epsilon, start_stride, filters, bias, value)
+        shortcut = value
+        for number in range(2 * len(strides)):
+            pooling = strides[number // 2] if number % 2 == 1 else 0
+            stride = max(pooling, 1)
+            height, width = -(-height // stride), -(-width // stride)
             result = _aligned_room(height * width * depth).reshape(height, width, depth)
-            _pass_block(
-                value, epsilon, strides[number], early[number], early_bias[number], later[number], later_bias[number],
-                slope, result,
-            )  # fmt: skip
+            filters, bias = _layer(weights, table, 1 + number)
+            _convolve(value, epsilon, value, np.int64(0), stride, filters, bias, slope, result)
             value = result
+            if number % 2 == 1:
+                if pooling > 0:
+                    _add_pooled(shortcut, pooling, value)
+                else:
+                    value += shortcut
+                shortcut = value
         _normalise(value, epsilon, np.int64(0), out[picture])
 
 
@@ -423,16 +426,6 @@ def pass_resnet(
 def _in_lanes(num_channels):
     """The fewest channels that fill the narrowest vectors."""
     return -(-num_channels // FEWEST_LANES) * FEWEST_LANES
-
-
-@kernel
-def _lay_beside(values, num_channels, channel, margin, padded):
-    """The first channels of a map (H, W, C) into a padded one, from a channel on."""
-    height, width, _ = values.shape
-    for row in range(height):
-        for column in range(width):
-            for number in range(num_channels):
-                padded[row + margin, column + margin, channel + number] = values[row, column, number]
 
 
 @kernel
@@ -482,67 +475,62 @@ def _double(padded, filters, bias, out):
 
 
 @kernel
-def pass_lingunet(
-    first, last, values, kernels, filtered, down, down_bias, later, later_bias, up, up_bias, wider, wider_bias,
-    scores, scores_bias, epsilon, slope, out,
-):  # fmt: skip
+def pass_lingunet(first, last, values, kernels, filtered, weights, table, epsilon, slope, out):
     """Some of the maps (K, S, S, C) through LingUNet, into scores `out` (K, S, S, O).
 
     kernels (K, F): the filters that the instructions make, level by level; filtered: how many channels come out of
-    those of each level. down, later: of the convolutions that halve the size, and of those after them, 3x3 filters as
-    for `_convolve_around`; up, wider: of the transposed ones with a stride of 1 and those after them, filters as for
-    `_convolve_around` and `_widen`; scores: the last filters, as for `_double`. All but the first up filters take a
-    level's own channels first, and then those that the instruction has filtered.
+    those of each level. weights, table: of each level, the layer that halves the size and the one after it, as for
+    `_convolve`; of each but one, the transposed layer with a stride of 1, as for `_convolve`, and the one that doubles
+    the size, as for `_widen`; and the last, as for `_double`. But for the first, transposed layers after a smaller
+    level take its channels first, and then those that the instruction has filtered.
     """
     num_levels = len(filtered)
     for picture in range(first, last):
         value = values[picture]
-        size, taken, end = len(value), 0, 0
+        size, taken, end = len(value), np.int64(0), np.int64(0)
         for level in range(num_levels):
             size //= 2
             end += size * size * _in_lanes(filtered[level])
         passed = _aligned_room(end)
-        size, end = len(value), 0
-        for level in range(num_levels):
-            size, num_out, is_last = size // 2, len(later_bias[level]), level == num_levels - 1
-            middle = _room_for_map(size, size, len(down_bias[level]))
-            _convolve(value, -1.0, np.int64(2), down[level], down_bias[level], slope, middle)
-            small = _room_for_map(size, size, num_out)
-            _convolve(middle, -1.0, np.int64(1), later[level], later_bias[level], slope, small)
-            value = small
-            if not is_last:
-                value = _room_for_map(size, size, num_out)
-                _normalise(small, epsilon, np.int64(0), value)
-            begin, depth = end, _in_lanes(filtered[level])
-            end += size * size * depth
-            through = passed[begin:end].reshape(size, size, depth)
-            _pass_filter(value, kernels[picture], taken, filtered[level], -1.0 if is_last else epsilon, through)
-            taken += filtered[level] * num_out
-        value, end = through, begin
-        for level in range(num_levels):
-            num_beside = 0 if level == 0 else filtered[num_levels - 1 - level]
-            num_in, is_last = value.shape[2] + num_beside, level == num_levels - 1
-            margin = 0 if is_last else 1
-            if is_last:
-                padded = _room_for_map(size + 1, size + 1, num_in)
-            else:
-                padded = _room_around(size, size, num_in, up[level])
-            _lay_or_normalise(value, epsilon if level > 1 else -1.0, margin, padded)
-            if level > 0:
-                begin = end - size * size * _in_lanes(num_beside)
-                through = passed[begin:end].reshape(size, size, _in_lanes(num_beside))
-                _lay_beside(through, num_beside, value.shape[2], margin, padded)
-                end = begin
-            if is_last:
-                _double(padded, scores, scores_bias, out[picture])
-            else:
-                middle = _room_for_map(size, size, len(up_bias[level]))
-                _convolve_around(padded, num_in, np.int64(1), up[level], up_bias[level], slope, middle)
-                wide = _room_for_map(size + 1, size + 1, len(up_bias[level]))
-                _lay_or_normalise(middle, -1.0, np.int64(0), wide)
-                size *= 2
-                value = _room_for_map(size, size, len(wider_bias[level]))
-                _widen(wide, wider[level], wider_bias[level], slope, value)
+        size, end = len(value), np.int64(0)
+        for number in range(2 * num_levels):
+            level, stride = number // 2, 2 - number % 2
+            size //= stride
+            filters, bias = _layer(weights, table, number)
+            result = _room_for_map(size, size, len(bias))
+            _convolve(value, -1.0, value, np.int64(0), stride, filters, bias, slope, result)
+            value = result
+            if stride == 1:
+                is_last = level == num_levels - 1
+                if not is_last:
+                    value = _room_for_map(size, size, value.shape[2])
+                    _normalise(result, epsilon, np.int64(0), value)
+                begin, depth = end, _in_lanes(filtered[level])
+                end += size * size * depth
+                through = passed[begin:end].reshape(size, size, depth)
+                _pass_filter(value, kernels[picture], taken, filtered[level], -1.0 if is_last else epsilon, through)
+                taken += filtered[level] * value.shape[2]
+        value, end, num_beside = through, begin, np.int64(0)
+        for level in range(num_levels - 1):
+            filters, bias = _layer(weights, table, 2 * (num_levels + level))
+            middle = _room_for_map(size, size, len(bias))
+            before = epsilon if level > 1 else -1.0
+            _convolve(value, before, through, num_beside, np.int64(1), filters, bias, slope, middle)
+            wide = _room_for_map(size + 1, size + 1, len(bias))
+            _lay_or_normalise(middle, -1.0, np.int64(0), wide)
+            filters, bias = _layer(weights, table, 2 * (num_levels + level) + 1)
+            size *= 2
+            value = _room_for_map(size, size, len(bias))
+            _widen(wide, filters, bias, slope, value)
+            num_beside = filtered[num_levels - 2 - level]
+            begin = end - size * size * _in_lanes(num_beside)
+            through = passed[begin:end].reshape(size, size, _in_lanes(num_beside))
+            end = begin
+        padded = _room_for_map(size + 1, size + 1, value.shape[2] + num_beside)
+        _normalise(value, epsilon, np.int64(0), padded)
+        _lay_beside(through, num_beside, value.shape[2], np.int64(0), padded)
+        filters, bias = _layer(weights, table, len(table) - 1)
+        _double(padded, filters, bias, out[picture])
 
 
 def fills_vectors(num_out: int, rows: int, columns: int, in_tiles: bool) -> bool:

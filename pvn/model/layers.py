@@ -28,7 +28,7 @@ def ready_to_fly(network: Network) -> Network:
     Weights that lie otherwise would be turned round at every convolution. `train_by_imitation` undoes it on a CPU.
     """
     for module in network.modules():
-        _filters.pop(module, None)
+        _kept.pop(module, None)
     return network.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
@@ -97,16 +97,39 @@ class NormedConvolution(nn.Conv2d):
         return functional.leaky_relu(super().forward(instance_norm(value)), SLOPE)
 
 
-Kept = TypeVar("Kept")
+@dataclass(frozen=True)
+class PackedLayers:
+    """The filters and biases of a network's layers end to end, as our compiled code takes them."""
+
+    weights: npt.NDArray[np.float32]
+    table: npt.NDArray[np.int64]
+    """(L, 5): where a layer's filters begin, their shape of two, where its bias begins, and its length."""
+
+
+def packed(layers: Sequence[tuple[npt.NDArray[np.float32], Tensor]]) -> PackedLayers:
+    """Filters (N, M) and biases (O,), to which zeros are added where their channels do not fill vectors."""
+    parts, table, end = list[Tensor](), list[list[int]](), 0
+
+    def begin_of(values: Tensor) -> int:
+        nonlocal end
+        begin, end = end, end + in_lanes(len(values))  # whole cache lines
+        parts.append(functional.pad(values, (0, end - begin - len(values))))
+        return begin
+
+    for filters, bias in layers:
+        at, bias_at = begin_of(torch.from_numpy(filters).flatten()), begin_of(bias.detach())
+        table.append([at, *filters.shape, bias_at, in_lanes(len(bias))])
+    # Torch aligns what it makes to a cache line.
+    return PackedLayers(torch.cat(parts).numpy(), np.array(table))
 
 
 @dataclass(frozen=True)
-class _Filters:
-    """A network's filters as our compiled code takes them."""
+class _Kept:
+    """What a network's layers were packed to."""
 
-    values: Any
+    layers: PackedLayers
     shape: tuple[int, ...]
-    """Of the last maps (C, H, W) that they were wanted for."""
+    """Of the pictures or maps, without their number, for which they were packed."""
     weights: tuple[Tensor, ...]
     """What they were made from; kept, so that nothing else can have its address."""
     versions: tuple[int, ...]
@@ -120,28 +143,33 @@ class _Filters:
         )
 
 
-_filters: WeakKeyDictionary[nn.Module, _Filters] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[nn.Module, _Kept] = WeakKeyDictionary()
 
 
-def kept_filters(
-    network: nn.Module, weights: Sequence[Tensor], shape: Sequence[int], make: Callable[[], Kept | None]
-) -> Kept | None:
-    """A network's filters as our compiled code takes them, for maps of this shape (C, H, W).
+def kept_layers(
+    network: nn.Module,
+    convolutions: Sequence[nn.Conv2d | nn.ConvTranspose2d],
+    shape: Sequence[int],
+    pack: Callable[[], PackedLayers | None],
+) -> PackedLayers | None:
+    """A network's convolutions as our compiled code takes them, for pictures or maps of this shape, without their
+    number.
 
-    They are made from the weights, and made anew when torch knows of a change of these; after other changes, such as
-    those by `weight.data` and by fused optimizers, `ready_to_fly` has them made anew. make: gives None if there is no
-    compiled code for such maps.
+    They are packed anew when torch knows of a change of their weights; after other changes, such as those by
+    `weight.data` and by fused optimizers, `ready_to_fly` has them packed anew. pack: gives None if there is no
+    compiled code for such a shape.
     """
-    shape, found = tuple(shape), _filters.get(network)
+    weights = [values for layer in convolutions for values in (layer.weight, layer.bias) if values is not None]
+    shape, found = tuple(shape), _kept.get(network)
     if found is None or found.shape != shape or not found.are_of(weights):
         # Of tensors of inference mode, torch does not count how often they have been written to.
         is_counted = all(weight.dtype == torch.float32 and not weight.is_inference() for weight in weights)
-        values = make() if is_counted else None
-        if values is None:
+        layers = pack() if is_counted else None
+        if layers is None:
             return None
         versions = tuple(weight._version for weight in weights)
-        found = _filters[network] = _Filters(values, shape, tuple(weight.detach() for weight in weights), versions)
-    return found.values  # type: ignore[no-any-return]
+        found = _kept[network] = _Kept(layers, shape, tuple(weight.detach() for weight in weights), versions)
+    return found.layers
 
 
 def as_filters(weight: Tensor, in_tiles: bool, depth: int = 0) -> npt.NDArray[np.float32]:
@@ -158,8 +186,7 @@ def as_filters(weight: Tensor, in_tiles: bool, depth: int = 0) -> npt.NDArray[np
     filters = ordered.flatten(2).flatten(0, 1).numpy()  # (N * N, C * O)
     if not in_tiles:
         return filters
-    # Room made by torch, which aligns it to a cache line.
-    transformed = torch.empty((SPAN * SPAN, filters.shape[1] + GAP)).numpy()
+    transformed = np.zeros((SPAN * SPAN, filters.shape[1] + GAP), np.float32)
     transform_filters(filters, transformed)
     return transformed
 
@@ -182,12 +209,6 @@ def as_doubling_filters(weight: Tensor) -> npt.NDArray[np.float32]:
     taps[0, 1, 0] = taps[1, 2, 0] = taps[1, 0, 1] = 1
     filters = torch.einsum("afd,bge,cofg->decabo", taps, taps, weight.detach()).reshape(2, 2, num_in, 4 * num_out)
     return functional.pad(filters, (0, in_lanes(4 * num_out) - 4 * num_out)).reshape(4, -1).numpy()
-
-
-def as_bias(layer: nn.Conv2d | nn.ConvTranspose2d) -> npt.NDArray[np.float32]:
-    """A layer's bias (O,), with zeros for channels that fill vectors."""
-    assert layer.bias is not None
-    return functional.pad(layer.bias.detach(), (0, in_lanes(len(layer.bias)) - len(layer.bias))).numpy()
 
 
 def in_lanes(num_channels: int) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -14,7 +11,7 @@ from torch.nn import functional
 from pvn.model.layers import (
     EPSILON,
     SLOPE,
-    as_bias,
+    PackedLayers,
     as_doubling_filters,
     as_filters,
     as_widening_filters,
@@ -22,8 +19,9 @@ from pvn.model.layers import (
     in_lanes,
     instance_norm,
     is_flown,
-    kept_filters,
+    kept_layers,
     on_maps,
+    packed,
     rows_of,
 )
 
@@ -66,24 +64,6 @@ def _filter(value: Tensor, kernel: Tensor) -> Tensor:
     return filtered.view(len(value), *value.shape[2:], -1).permute(0, 3, 1, 2)
 
 
-Filters = npt.NDArray[np.float32]
-
-
-class _FlownFilters(NamedTuple):
-    """LingUNet's filters as our compiled code takes them, each kind for all levels, and biases (O,)."""
-
-    down: tuple[Filters, ...]
-    down_bias: tuple[Filters, ...]
-    later: tuple[Filters, ...]
-    later_bias: tuple[Filters, ...]
-    up: tuple[Filters, ...]
-    up_bias: tuple[Filters, ...]
-    wider: tuple[Filters, ...]
-    wider_bias: tuple[Filters, ...]
-    scores: Filters
-    scores_bias: Filters
-
-
 class LingUNet(nn.Module):
     """Maps of scores from a map of features and an instruction's embedding."""
 
@@ -102,8 +82,8 @@ class LingUNet(nn.Module):
         # In tuples, they are not registered once more.
         self.blocks = tuple(downs), tuple(ups)
         blocks: list[_Down | _Up] = [*downs, *ups]
-        self.convolutions = tuple(layer for block in blocks for layer in (block.first, block.second))
-        for layer in self.convolutions:
+        self.convolutions = *(layer for block in blocks for layer in (block.first, block.second)), self.last
+        for layer in self.convolutions[:-1]:
             nn.init.kaiming_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
@@ -137,43 +117,33 @@ class LingUNet(nn.Module):
     def _flown(self, value: Tensor, filters: Tensor) -> Tensor | None:
         """The same by compiled code of our own; None if there is none for such maps."""
         shape = value.shape[1:]
-        layers = *self.convolutions, self.last
-        weights = [values for layer in layers for values in (layer.weight, layer.bias) if values is not None]
-        flown = kept_filters(self, weights, shape, lambda: self._flown_filters(shape))
-        if flown is None:
+        layers = kept_layers(self, self.convolutions, shape, lambda: self._flown_layers(*shape))
+        if layers is None:
             return None
         from pvn.model.cpu_layers import pass_lingunet
 
-        instruction = filters.contiguous().numpy(), np.array(self.filter_sizes)
         return on_maps(
             pass_lingunet, (len(value), self.last.out_channels, *shape[1:]), rows_of(value),
-            *instruction, *flown, EPSILON, np.float32(SLOPE),
+            filters.contiguous().numpy(), np.array(self.filter_sizes), layers.weights, layers.table,
+            EPSILON, np.float32(SLOPE),
         )  # fmt: skip
 
-    def _flown_filters(self, shape: Sequence[int]) -> _FlownFilters | None:
-        """Copies of the weights for maps of this shape (C, S, S)."""
+    def _flown_layers(self, num_in: int, height: int, width: int) -> PackedLayers | None:
+        """Copies of the weights for maps (C, H, W)."""
         from pvn.model.cpu_layers import fills_vectors
 
-        num_in, height, width = shape
         if num_in != self.num_in or height != width or height % 2**LEVELS:
             return None
         in_tiles = [fills_vectors(CHANNELS, height >> level, width >> level, True) for level in range(1, LEVELS + 1)]
+        filters = list[npt.NDArray[np.float32]]()
         downs, ups = self.blocks
-        # As convolutions, transposed ones have filters turned by half a turn.
-        turned = [block.first.weight.flip(2, 3).transpose(0, 1) for block in ups]
-        up = [turned[0], *(weight.roll(-FILTERED, 1) for weight in turned[1:])]  # own channels before filtered ones
-        return _FlownFilters(
-            down=tuple(as_filters(block.first.weight, False) for block in downs),
-            down_bias=tuple(as_bias(block.first) for block in downs),
-            later=tuple(
-                as_filters(block.second.weight, whole, in_lanes(block.first.out_channels))
-                for block, whole in zip(downs, in_tiles, strict=True)
-            ),
-            later_bias=tuple(as_bias(block.second) for block in downs),
-            up=tuple(as_filters(weight, whole) for weight, whole in zip(up, in_tiles[::-1], strict=False)),
-            up_bias=tuple(as_bias(block.first) for block in ups),
-            wider=tuple(as_widening_filters(block.second.weight) for block in ups),
-            wider_bias=tuple(as_bias(block.second) for block in ups),
-            scores=as_doubling_filters(self.last.weight.roll(-FILTERED, 0)),
-            scores_bias=as_bias(self.last),
-        )
+        for down, is_large in zip(downs, in_tiles, strict=True):
+            filters.append(as_filters(down.first.weight, False))
+            filters.append(as_filters(down.second.weight, is_large, in_lanes(down.first.out_channels)))
+        for level, (up, is_large) in enumerate(zip(ups, in_tiles[::-1], strict=False)):
+            # As those of a convolution, by half a turn; a level's own channels come before those that were filtered.
+            turned = up.first.weight.flip(2, 3).transpose(0, 1).roll(-FILTERED if level > 0 else 0, 1)
+            filters += [as_filters(turned, is_large), as_widening_filters(up.second.weight)]
+        filters.append(as_doubling_filters(self.last.weight.roll(-FILTERED, 0)))
+        biases = [layer.bias for layer in self.convolutions if layer.bias is not None]
+        return packed(list(zip(filters, biases, strict=True)))

@@ -6,10 +6,7 @@ quick one has 11, begins at half the size, and costs half as much.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,13 +15,14 @@ from pvn.model.layers import (
     EPSILON,
     SLOPE,
     NormedConvolution,
-    as_bias,
+    PackedLayers,
     as_filters,
     in_device_layout,
     instance_norm,
     is_in_flight,
-    kept_filters,
+    kept_layers,
     on_maps,
+    packed,
 )
 
 CHANNELS = 32
@@ -99,26 +97,6 @@ class Refining(nn.Module):
         return instance_norm(self.blocks(value))
 
 
-Filters = npt.NDArray[np.float32]
-
-
-class _FlownFilters(NamedTuple):
-    """The image encoder's filters as our compiled code takes them, and biases (O,)."""
-
-    size: tuple[int, int]
-    """Of its features."""
-    stride: int
-    """Of the first convolution, to which the next two belong."""
-    start: Filters
-    start_bias: Filters
-    strides: npt.NDArray[np.int64]
-    """Of each block, as the next four; 0 for those whose shortcut is their input."""
-    early: tuple[Filters, ...]
-    early_bias: tuple[Filters, ...]
-    later: tuple[Filters, ...]
-    later_bias: tuple[Filters, ...]
-
-
 class ResNet(nn.Module):
     """Pictures to features."""
 
@@ -129,14 +107,13 @@ class ResNet(nn.Module):
 
     def __init__(self, is_quick: bool = False) -> None:
         super().__init__()
-        if is_quick:
-            self.first = nn.Conv2d(3, CHANNELS, 5, stride=2, padding=2)
-            self.blocks = nn.Sequential(Block(None), Block(2), Block(None), Block(1), Block(None))
-            num_shrinking = 2
-        else:
-            self.first = nn.Conv2d(3, CHANNELS, 3, padding=1)
-            self.blocks = nn.Sequential(Block(2), Block(None), Block(2), Block(None), Block(1), Block(None))
-            num_shrinking = 3
+        self.first = (
+            nn.Conv2d(3, CHANNELS, 5, stride=2, padding=2) if is_quick else nn.Conv2d(3, CHANNELS, 3, padding=1)
+        )
+        strides = [None, 2, None, 1, None] if is_quick else [2, None, 2, None, 1, None]
+        num_shrinking = 2 if is_quick else 3
+        self.blocks = nn.Sequential(*(Block(stride) for stride in strides))
+        self.strides = np.array([stride or 0 for stride in strides])
         self.halves = Shrinking(self.first, self.blocks[:num_shrinking]), Refining(self.blocks[num_shrinking:])
         # As for the halves, a tuple; in the order in which they are passed.
         self.convolutions = tuple(module for module in self.modules() if isinstance(module, nn.Conv2d))
@@ -156,40 +133,29 @@ class ResNet(nn.Module):
     def _flown(self, image: Tensor) -> Tensor | None:
         """The same by compiled code of our own; None if there is none for such pictures."""
         shape = image.shape[1:]
-        weights = [values for layer in self.convolutions for values in (layer.weight, layer.bias) if values is not None]
-        flown = kept_filters(self, weights, shape, lambda: self._flown_filters(*shape))
-        if flown is None:
+        layers = kept_layers(self, self.convolutions, shape, lambda: self._flown_layers(*shape))
+        if layers is None:
             return None
         from pvn.model.cpu_layers import pass_resnet
 
+        height, width, _ = shape
+        for layer in self.convolutions:
+            height, width = -(-height // layer.stride[0]), -(-width // layer.stride[0])
         return on_maps(
-            pass_resnet, (len(image), CHANNELS, *flown.size), image.contiguous().numpy(),
-            DEVIATION_EPSILON, *flown[1:], EPSILON, np.float32(SLOPE),
+            pass_resnet, (len(image), CHANNELS, height, width), image.contiguous().numpy(), DEVIATION_EPSILON,
+            self.first.stride[0], self.strides, layers.weights, layers.table, EPSILON, np.float32(SLOPE),
         )  # fmt: skip
 
-    def _flown_filters(self, height: int, width: int, depth: int) -> _FlownFilters | None:
+    def _flown_layers(self, height: int, width: int, depth: int) -> PackedLayers | None:
         """Copies of the weights for pictures (H, W, 3)."""
         from pvn.model.cpu_layers import fills_vectors
 
-        start = self.convolutions[0]
-        fits, in_tiles = depth == start.in_channels, list[bool]()
+        fits, layers = depth == self.first.in_channels, []
         for layer in self.convolutions:
             stride = layer.stride[0]
             height, width = -(-height // stride), -(-width // stride)
-            in_tiles.append(isinstance(layer, NormedConvolution) and stride == 1)
-            fits = fits and fills_vectors(layer.out_channels, height, width, in_tiles[-1])
-        if not fits:
-            return None
-        filters = [as_filters(layer.weight, each) for layer, each in zip(self.convolutions, in_tiles, strict=True)]
-        biases = [as_bias(layer) for layer in self.convolutions]
-        return _FlownFilters(
-            size=(height, width),
-            stride=start.stride[0],
-            start=filters[0],
-            start_bias=biases[0],
-            strides=np.array([block.stride or 0 for block in self.blocks]),
-            early=tuple(filters[1::2]),
-            early_bias=tuple(biases[1::2]),
-            later=tuple(filters[2::2]),
-            later_bias=tuple(biases[2::2]),
-        )
+            in_tiles = isinstance(layer, NormedConvolution) and stride == 1
+            fits = fits and fills_vectors(layer.out_channels, height, width, in_tiles)
+            assert layer.bias is not None
+            layers.append((as_filters(layer.weight, in_tiles), layer.bias))
+        return packed(layers) if fits else None
