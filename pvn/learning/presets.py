@@ -203,7 +203,10 @@ def train_system(
     if isinstance(recipe, Recipe):
         with compiled_beside(recipe, device) if stage != "2" else nullcontext(()) as compiled:
             if corpus is None:
-                corpus = make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
+                from pvn.learning.training_corpus import FOLDER
+
+                own = folder / FOLDER
+                corpus = own if own.exists() else make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
             return train_pvn(
                 corpus, recipe, folder, stage=stage, device=device, is_resumed=is_resumed, watch=watch,
                 compiled=compiled,
@@ -217,8 +220,8 @@ def train_system(
     return train_by_imitation(corpus, agent_class, recipe, folder, device=device, is_resumed=is_resumed, watch=watch)
 
 
-def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus | Path:
-    """The corpus of a run to which none is given; if it was made earlier, its folder in that of the run."""
+def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
+    """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
     from pvn.corpus.meadow.generator import processes_for
     from pvn.learning.training_corpus import corpus_for
 

@@ -314,7 +314,7 @@ def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequ
 
 @contextmanager
 def _left_alone() -> Iterator[None]:
-    """What is in memory is not searched for garbage: with a corpus there, the searches of a start take a second."""
+    """What is in memory is not searched for garbage, which takes a while if a corpus is there."""
     gc.freeze()
     try:
         yield
@@ -362,9 +362,9 @@ def train_pvn(
 ) -> PVN:
     """Train PVN on the training split; checkpoints and weights go to `folder`, and the agent once both stages exist.
 
-    corpus: in memory, or its folder, of which each of several processes reads its share, and the first, which alone
-    trains stage 2, all of the training split for that. compiled: what
-    `compiled_beside` gives, to be waited for before stage 1 is compiled here.
+    corpus: in memory, or its folder. Of a folder, each of several processes reads its share, and the process that
+    trains stage 2 all of the training split. compiled: what `compiled_beside` gives, to be waited for before stage 1 is
+    compiled here.
     """
     from pvn.learning.agent import save_agent
     from pvn.model.pvn import PVN

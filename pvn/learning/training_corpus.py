@@ -12,7 +12,7 @@ from pvn.corpus.meadow.turning import make_turns
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
-from pvn.corpus.store import write_corpus
+from pvn.corpus.store import read_corpus, write_corpus
 from pvn.learning.training import TrainingTextConfig
 from pvn.processes import process_pool
 
@@ -60,15 +60,15 @@ def make_training_corpus(
 
 def corpus_for(
     config: TrainingTextConfig, run: Path, num_processes: int, watch: OnSegments = lambda done, total: None
-) -> Corpus | Path:
-    """The corpus of a run, made and written to the run's folder; if it is there already, where it is."""
+) -> Corpus:
+    """The corpus in a run's folder; it is made if it is not there."""
     folder = run / FOLDER
-    if folder.exists():
-        return folder
-    corpus = make_training_corpus(config, num_processes, watch)
-    write_corpus(
-        corpus,
-        folder,
-        {"size": config.size, "narrated": config.narrated, "natural": config.has_natural, "turns": config.turns},
-    )
-    return corpus
+    if not folder.exists():
+        corpus = make_training_corpus(config, num_processes, watch)
+        write_corpus(
+            corpus,
+            folder,
+            {"size": config.size, "narrated": config.narrated, "natural": config.has_natural, "turns": config.turns},
+        )
+        return corpus
+    return read_corpus(folder, ("train", "dev"))

@@ -1,4 +1,4 @@
-"""Norms and convolutions in flight on a CPU, compiled: maps with channels last, one after another.
+"""Image encoder and LingUNet in flight on a CPU, compiled: pictures and maps with channels last, one after another.
 
 A library's convolutions are made for larger maps, and leave the norm before them, the padding and the rectifier after
 them to passes of their own. Here a convolution reads a padded copy of its map, which is normalised while it is made,

@@ -1,4 +1,4 @@
-"""Instance norms, convolutions with a rectifier, and how maps and weights lie in memory."""
+"""Instance norms, and how maps and weights lie in memory, for torch and for compiled code of our own."""
 
 from __future__ import annotations
 

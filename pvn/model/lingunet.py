@@ -95,7 +95,8 @@ class LingUNet(nn.Module):
     def forward(self, value: Tensor, embedding: Tensor, filters: Tensor | None = None) -> Tensor:
         """Scores (Q, num_out, S, S) of maps (Q, num_in, S, S) and embeddings (Q, E), or the filters made from these."""
         value, filters = in_device_layout(value), self.filters(embedding) if filters is None else filters
-        if is_flown(value) and filters.dtype == torch.float32:
+        has_own = filters.shape == (len(value), sum(self.num_weights)) and filters.dtype == torch.float32
+        if has_own and is_flown(value):
             flown = self._flown(value, filters)
             if flown is not None:
                 return flown

@@ -150,12 +150,15 @@ class ResNet(nn.Module):
         """Copies of the weights for pictures (H, W, 3)."""
         from pvn.model.cpu_layers import fills_vectors
 
-        fits, layers = depth == self.first.in_channels, []
+        if depth != self.first.in_channels:
+            return None
+        layers = []
         for layer in self.convolutions:
             stride = layer.stride[0]
             height, width = -(-height // stride), -(-width // stride)
             in_tiles = isinstance(layer, NormedConvolution) and stride == 1
-            fits = fits and fills_vectors(layer.out_channels, height, width, in_tiles)
+            if not fills_vectors(layer.out_channels, height, width, in_tiles):
+                return None
             assert layer.bias is not None
-            layers.append((as_filters(layer.weight, in_tiles), layer.bias))
-        return packed(layers) if fits else None
+            layers.append((layer.weight, layer.bias, in_tiles))
+        return packed([(as_filters(weight, in_tiles), bias) for weight, bias, in_tiles in layers])

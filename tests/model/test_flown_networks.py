@@ -186,6 +186,15 @@ def test_filters_that_were_made_before_give_the_same_scores():
         assert not torch.equal(network(value, embedding, network.filters(embedding.flip(0))), scores)
 
 
+def test_maps_that_share_an_instruction_are_left_to_torch(monkeypatch):
+    network, value, embedding = LingUNet(35, EMBEDDING), some_maps(35, 32, 32), some_embeddings()[:1]
+    with torch.no_grad():
+        each = network(value, embedding.expand(3, -1))
+        calls = calls_of(monkeypatch)
+        assert (network(value, embedding) - each).abs().max() < 1e-4 * each.abs().max()
+    assert not calls
+
+
 def change_in_place(network, layer):
     layer.weight.mul_(2)
 
