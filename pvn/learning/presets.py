@@ -14,6 +14,7 @@ import torch
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import count_segments, read_corpus
 from pvn.geometry import Camera, MapGrid
+from pvn.learning.compiled_ahead import compiled_beside
 from pvn.learning.dagger import DaggerConfig
 from pvn.learning.imitation import ImitatingAgent, ImitationConfig, ImitationRecipe, train_by_imitation
 from pvn.learning.optimisation import (
@@ -25,7 +26,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe, Stage, TrainingTextConfig, compiled_beside, train_pvn
+from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import Preset, System, find_system
 

@@ -7,12 +7,11 @@ import functools
 import gc
 import importlib
 import operator
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +21,6 @@ import torch
 from pvn.checks import check_limits
 from pvn.corpus.alignment import align_counted, count_events
 from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
-from pvn.corpus.store import read_corpus, read_share
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
@@ -42,19 +40,15 @@ from pvn.learning.stage1 import (
     compiled_sizes,
     learn_words,
     measure_stage1,
-    planned_sizes,
     train_stage1,
-    try_part,
 )
 from pvn.learning.stage2 import Stage2Config, train_stage2
 from pvn.model import accumulation
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.visitation import (
-    CompiledPart,
     VisitationConfig,
     VisitationModel,
     VisitationSizes,
-    compiled_parts,
 )
 from pvn.rollout.flight import one_thread
 from pvn.simulator.interface import SimulatorConfig
@@ -131,8 +125,6 @@ class Recipe:
 
 COMPILER = "torch._inductor.compile_fx"
 """Torch's compiler, as a module."""
-COMPILER_PROCESSES = "torch._inductor.async_compile"
-"""The part of it that starts processes."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
 
@@ -261,55 +253,13 @@ def _train_stage2(
     """
     began = time.perf_counter()
     if isinstance(segments, Path):
+        from pvn.corpus.store import read_corpus
+
         segments = read_corpus(segments, ("train",))["train"]
     with one_thread():
         train_stage2(execution, segments, config, folder, is_resumed=is_resumed, watch=watch)
     write_tensors(folder / STAGE2, execution.state_dict())
     return time.perf_counter() - began
-
-
-def _compile_stage1(recipe: Recipe, device: str, part: CompiledPart) -> None:
-    """Compile a part of stage 1. Torch keeps the compiled code for other processes."""
-    # Torch starts processes that make machine code with its first graph, and makes that code one kernel after the other
-    # until they are there. Some releases do not have the function that starts them; then nothing is started early.
-    with suppress(ImportError):
-        getattr(importlib.import_module(COMPILER_PROCESSES), "maybe_warm_pool", lambda: None)()
-    no_words = Vocabulary(terms=(), counts=(), merged={}, sound=frozenset())
-    model, _ = untrained(recipe, no_words)
-    model.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model.compile_for(*planned_sizes(recipe.stage1, recipe.overhead_px is not None), (part,))
-    try_part(model, part)
-
-
-def _prepare(device: str | torch.device) -> None:
-    """Do for a GPU what takes seconds and does not depend on the training."""
-    torch.zeros((), device=device)  # the first tensor, for which CUDA sets everything up
-    importlib.import_module(COMPILER)
-
-
-@contextmanager
-def compiled_beside(recipe: Recipe, device: str | torch.device) -> Iterator[Sequence[Future[None]]]:
-    """Stage 1 compiled for a GPU by processes of their own, one for each costly part, while this one makes what it is
-    to be trained on.
-
-    The results are there once everything is compiled; there are none where nothing is compiled ahead: on a CPU, by
-    several processes, and where batches are counted in flights, so that their sizes depend on the corpus.
-    """
-    from pvn.processes import process_pool
-
-    is_useful = torch.device(device).type == "cuda" and recipe.stage1.flights_per_batch is None
-    if not is_useful or parallel.num_processes() > 1:
-        yield ()
-        return
-    # This takes seconds, in which this process waits for others if there is a corpus to be made.
-    threading.Thread(target=_prepare, args=(device,), daemon=True).start()
-    with ExitStack() as pools:
-        compiled = []
-        for part in compiled_parts(recipe.grid):
-            pool = pools.enter_context(process_pool(1))
-            compiled.append(pool.submit(_compile_stage1, recipe, str(device), part))
-            pool.shutdown(wait=False)  # the process ends with its work: waiting for more, it would keep its GPU memory
-        yield compiled
 
 
 @contextmanager
@@ -344,6 +294,8 @@ def stage2_beside(
 
 def _share_of(corpus: Corpus | Path, index: int, count: int) -> CorpusShare:
     """One of `count` shares of the training and dev splits."""
+    from pvn.corpus.store import read_share
+
     if isinstance(corpus, Corpus):
         return share_of(corpus, index, count)
     return read_share(corpus, ("train", "dev"), index, count)

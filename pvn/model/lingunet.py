@@ -121,7 +121,7 @@ class LingUNet(nn.Module):
         layers = kept_layers(self, self.convolutions, shape, lambda: self._flown_layers(*shape))
         if layers is None:
             return None
-        from pvn.model.cpu_layers import pass_lingunet
+        from pvn.model.cpu_networks import pass_lingunet
 
         return on_maps(
             pass_lingunet, (len(value), self.last.out_channels, *shape[1:]), rows_of(value),

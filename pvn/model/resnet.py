@@ -136,7 +136,7 @@ class ResNet(nn.Module):
         layers = kept_layers(self, self.convolutions, shape, lambda: self._flown_layers(*shape))
         if layers is None:
             return None
-        from pvn.model.cpu_layers import pass_resnet
+        from pvn.model.cpu_networks import pass_resnet
 
         height, width, _ = shape
         for layer in self.convolutions:

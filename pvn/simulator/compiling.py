@@ -18,6 +18,7 @@ SOURCES = (
     *sorted(Path(__file__).parent.glob("*.py")),
     Path(__file__).parent.parent / "world" / "solids.py",
     Path(__file__).parent.parent / "model" / "cpu_vectors.py",
+    Path(__file__).parent.parent / "model" / "cpu_layers.py",
 )
 
 

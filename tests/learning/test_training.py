@@ -17,8 +17,8 @@ import pvn
 from pvn.geometry import MapGrid
 from pvn.learning.agent import load_agent
 from pvn.learning.checkpoint import read_tensors
+from pvn.learning.compiled_ahead import _compile_stage1
 from pvn.learning.presets import recipe_for, train_system, with_changes
-from pvn.learning.training import _compile_stage1
 from pvn.model.visitation import VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.trivial_pilots import Average
@@ -227,7 +227,7 @@ def test_parts_are_compiled_ahead_for_as_many_predictions_as_training_makes(name
     """A prediction for every third of 32 pictures, and some to spare; with views from above, one for each."""
     sizes = []
     monkeypatch.setattr(
-        "pvn.learning.training.try_part",
+        "pvn.learning.compiled_ahead.try_part",
         lambda model, part: sizes.append((part, model.frames_at_once, model.maps_at_once)),
     )
     changes = {"grid": MapGrid(), "stage1.frames_per_batch": 32, "stage1.frame_every": 2}

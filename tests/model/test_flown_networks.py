@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pvn.learning.agent import load_agent
-from pvn.model import cpu_layers
+from pvn.model import cpu_networks
 from pvn.model.layers import in_device_layout, ready_to_fly
 from pvn.model.lingunet import LingUNet
 from pvn.model.resnet import ResNet, normalised
@@ -28,7 +28,7 @@ def calls_of(monkeypatch):
         return lambda *arguments: calls.append(name) or function(*arguments)
 
     for name in COMPILED:
-        monkeypatch.setattr(cpu_layers, name, spied(name, getattr(cpu_layers, name)))
+        monkeypatch.setattr(cpu_networks, name, spied(name, getattr(cpu_networks, name)))
     return calls
 
 
