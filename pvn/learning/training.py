@@ -282,7 +282,7 @@ def stage2_beside(
 ) -> Iterator[Future[float]]:
     """Stage 2, which needs no GPU and nothing of stage 1, trained and written by a process of its own.
 
-    segments: as in `_train_stage2`; a process that reads them itself does not keep this one busy with sending them.
+    segments: as in `_train_stage2`; given their folder, the process reads them itself, and this one need not send them.
     The result is how many seconds it took. Leaving the context waits for it.
     """
     from pvn.processes import process_pool

@@ -170,9 +170,9 @@ def pass_lingunet(first, last, values, kernels, filtered, weights, table, epsilo
 
     kernels (K, F): the filters that the instructions make, level by level; filtered: how many channels come out of
     those of each level. weights, table: of each level, the layer that halves the size and the one after it, as for
-    `convolve`; of each but one, the transposed layer with a stride of 1, as for `convolve`, and the one that doubles
-    the size, as for `widen`; and the last, as for `_double`. But for the first, transposed layers after a smaller
-    level take its channels first, and then those that the instruction has filtered.
+    `convolve`; on the way back, from the smallest level on, a layer that keeps the size, as for `convolve`, and the one
+    that doubles it, as for `widen`; and the last, as for `_double`. Layers on the way back that take what the
+    instruction has filtered as well, all but the first, take it after the other channels.
     """
     num_levels = len(filtered)
     for picture in range(first, last):
