@@ -47,8 +47,8 @@ $(TEST_READY): $(READY)
 	touch $(TEST_READY)
 
 check: $(TEST_READY)
-	$(BIN)/ruff format --check pvn tests runs docs/conf.py
-	$(BIN)/ruff check pvn tests runs docs/conf.py
+	$(BIN)/ruff format --check src tests runs docs/conf.py
+	$(BIN)/ruff check src tests runs docs/conf.py
 	$(BIN)/mypy
 
 # The site: build/docs/index.html. Every page is read afresh, for Sphinx does not repeat the warnings of pages it has kept.

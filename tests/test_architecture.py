@@ -11,7 +11,7 @@ import pytest
 from pvn.systems import SYSTEMS
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "pvn"
+PACKAGE = ROOT / "src" / "pvn"
 ROOMS = """
     checks paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz
     report app cli
@@ -20,7 +20,7 @@ TRAINING = "pvn.learning.training"
 
 
 def module_name(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -120,7 +120,7 @@ def test_processes_that_make_a_corpus_start_without_torch():
 
 
 def test_the_readme_tree_is_the_tree_on_disk():
-    tree = re.search(r"```\npvn/\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    tree = re.search(r"```\nsrc/pvn/\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert tree, "README.md shows the package as a tree"
     named = re.findall(r"^  (\w+)(?:/|\.py)", tree[1], re.MULTILINE)
     assert named == ROOMS

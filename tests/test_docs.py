@@ -83,11 +83,11 @@ def test_nothing_is_left_to_fill_in(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_of)
 def test_files_that_are_named_exist(page):
-    """In code, by their path in the checkout, or in pvn/ by the end of it."""
+    """In code, by their path in the checkout, or in src/pvn/ by the end of it."""
     text = page.read_text()
-    paths = re.findall(r"(?<![\w/])(?:pvn|tests|runs)/[\w/]+\.\w+", text)
+    paths = re.findall(r"(?<![\w/])(?:src|tests|runs)/[\w/]+\.\w+", text)
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    modules = [f"/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "pvn").rglob("*.py")]
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "src" / "pvn").rglob("*.py")]
     ends = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
     assert [end for end in ends if not (ROOT / end).exists() and not any(m.endswith(f"/{end}") for m in modules)] == []
 

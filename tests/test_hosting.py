@@ -24,7 +24,7 @@ def test_the_notebook_flies_and_shows_the_film(tmp_path, monkeypatch):
     import nbformat
 
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     (cell,) = [cell for cell in notebook.cells if "INSTRUCTION =" in cell.source]

@@ -16,4 +16,4 @@ def test_the_dictionary_is_the_correctly_spelt_words_of_the_bundled_banks():
         for text in (*names, *bank.fence, *bank.lake, *(phrase.template for phrase in bank.phrases)):
             words.update(tokenise(re.sub(r"\{\w+\}", " ", text)))
     expected = words - MISSPELT
-    assert bundled_dictionary() == expected, "write the words, sorted, one a line, into pvn/corpus/dictionary.txt"
+    assert bundled_dictionary() == expected, "write the words, sorted, one a line, into src/pvn/corpus/dictionary.txt"

@@ -11,7 +11,7 @@ from pvn.corpus.natural.bundled import FIRST_ENVIRONMENT, natural_corpus, natura
 from pvn.corpus.segments import Corpus, joined
 from pvn.corpus.vocabulary import tokenise
 
-DATA = Path(__file__).parents[3] / "pvn" / "corpus" / "natural"
+DATA = Path(__file__).parents[3] / "src" / "pvn" / "corpus" / "natural"
 
 
 @pytest.fixture(scope="session")
