@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "pvn"
 ROOMS = """
     checks paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz
-    report app cli
+    app cli
 """.split()
 TRAINING = "pvn.learning.training"
 

@@ -12,7 +12,7 @@ from pvn.evaluation.evaluate import evaluate_pilot
 from pvn.evaluation.facing import measure_facing
 from pvn.evaluation.pilots import load_pilot
 from pvn.evaluation.summary import Summary, start_bearing
-from pvn.report.results_table import print_results
+from pvn.viz.results_table import print_results
 from pvn.world.layout import Layout
 from pvn.world.task import Demonstration, Task
 

@@ -25,7 +25,7 @@ class BenchSimulator:
     def run(self) -> None:
         """Measure and print."""
         from pvn.evaluation.simulator_benchmark import measure_simulator
-        from pvn.report.tables import print_simulator_report
+        from pvn.viz.tables import print_simulator_report
 
         report = measure_simulator(self.max_batch, self.seconds)
         print_json(report) if self.json else print_simulator_report(report)
@@ -46,7 +46,7 @@ class BenchOracle:
         """Fly and print."""
         from pvn.cli.progress import working
         from pvn.evaluation.oracle_benchmark import measure_oracle
-        from pvn.report.tables import print_oracle_report
+        from pvn.viz.tables import print_oracle_report
 
         with working("measuring") as watch:
             report = measure_oracle(self.segments, self.device, watch)
@@ -68,7 +68,7 @@ class BenchAgent:
         """Measure and print."""
         from pvn.cli.progress import working
         from pvn.evaluation.agent_benchmark import measure_agent
-        from pvn.report.tables import print_agent_report
+        from pvn.viz.tables import print_agent_report
 
         with working("loading the agent") as watch:
             report = measure_agent(self.agent, self.device, watch)

@@ -113,7 +113,7 @@ class CorpusStats:
         from pvn.cli.progress import working
         from pvn.corpus.statistics import measure_corpus
         from pvn.corpus.store import origin, read_corpus
-        from pvn.report.tables import print_corpus_report
+        from pvn.viz.tables import print_corpus_report
 
         with working("reading and counting"):
             report = measure_corpus(read_corpus(self.folder)) | {"origin": origin(self.folder)}
@@ -175,7 +175,7 @@ class CorpusAlignments:
         from pvn.corpus.alignment import align
         from pvn.corpus.store import read_corpus
         from pvn.corpus.vocabulary import Vocabulary
-        from pvn.report.tables import print_alignments
+        from pvn.viz.tables import print_alignments
 
         with working("reading the corpus"):
             train = read_corpus(self.folder, ("train",)).splits.get("train")

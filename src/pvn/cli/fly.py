@@ -96,7 +96,7 @@ class Fly:
         self._check()
         with working("loading the agent"):  # most of which is importing what it needs
             from pvn.evaluation.pilots import load_pilot
-            from pvn.report.tables import print_flights
+            from pvn.viz.tables import print_flights
 
             pilot = load_pilot(self.agent, runs=self.runs, device=self.device)
         pilot = replace(pilot, config=replace(pilot.config, quality=self.quality))

@@ -52,8 +52,8 @@ def fly_over_airsim(url: str, instructions: Sequence[str], pilot: Pilot, out: Pa
     """Fly one instruction in an AirSim world; however the flight ends, the drone hovers and the log is written."""
     from pvn.bridges.airsim.field import AirSimField, AirSimOptions
     from pvn.corpus.typed_instruction import clean_instruction
-    from pvn.report.tables import print_flights
     from pvn.rollout.flight import fly
+    from pvn.viz.tables import print_flights
     from pvn.world.task import Task
 
     host, port, vehicle, camera = _address(url)

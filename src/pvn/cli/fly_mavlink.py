@@ -131,8 +131,8 @@ def fly_over_mavlink(
     from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
     from pvn.bridges.mavlink.limits import Limits
     from pvn.corpus.typed_instruction import clean_instruction
-    from pvn.report.tables import print_flights
     from pvn.rollout.flight import fly
+    from pvn.viz.tables import print_flights
     from pvn.world.task import HORIZON, Task
 
     address = parse_address(url)

@@ -138,7 +138,7 @@ class ReproductionFolder:
         """Add the wall time of the body to times.json, even if it is interrupted; is_replaced: forget earlier times."""
         from pvn.corpus.store import identity
         from pvn.learning.checkpoint import read_json, write_json
-        from pvn.report.results_page import describe_machine
+        from pvn.viz.results_page import describe_machine
 
         began, counted, machine = time.time(), time.perf_counter(), describe_machine(device)
         try:

@@ -13,16 +13,16 @@ from pvn.evaluation.paper import TABLE
 from pvn.evaluation.pilots import load_pilot
 from pvn.evaluation.summary import Summary
 from pvn.learning.checkpoint import read_json
-from pvn.report.illustrations import (
+from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
+from pvn.viz.illustrations import (
     Illustration,
     illustrate_flights,
     illustrate_prediction_quality,
     illustrate_results,
     illustrate_schedule,
 )
-from pvn.report.results_page import Provenance, write_report
-from pvn.report.schedule import StepTime
-from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
+from pvn.viz.results_page import Provenance, write_report
+from pvn.viz.schedule import StepTime
 
 
 def _read_summary(path: Path) -> Summary:

@@ -10,11 +10,11 @@ from torch.utils.tensorboard import SummaryWriter
 
 from pvn.evaluation.flights import flights_of
 from pvn.evaluation.pilots import load_pilot
-from pvn.report import curves, illustrations
-from pvn.report.curves import draw_learning, draw_success_by_radius, read_curves, system_colours
-from pvn.report.illustrations import illustrate_flights, illustrate_results
 from pvn.rollout.flight import fly, simulator_for
 from pvn.systems import SYSTEMS
+from pvn.viz import curves, illustrations
+from pvn.viz.curves import draw_learning, draw_success_by_radius, read_curves, system_colours
+from pvn.viz.illustrations import illustrate_flights, illustrate_results
 
 
 @pytest.mark.long

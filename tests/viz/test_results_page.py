@@ -10,10 +10,10 @@ import pytest
 from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.paper import TABLE
 from pvn.evaluation.summary import Summary
-from pvn.report.illustrations import Illustration
-from pvn.report.results_page import Provenance, describe_machine, write_report
-from pvn.report.schedule import StepTime
 from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS
+from pvn.viz.illustrations import Illustration
+from pvn.viz.results_page import Provenance, describe_machine, write_report
+from pvn.viz.schedule import StepTime
 
 ROOT = Path(__file__).parent.parent.parent
 PROVENANCE = Provenance(

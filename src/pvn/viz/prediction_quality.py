@@ -14,8 +14,8 @@ from rich.console import Console
 from pvn.evaluation.calibration import SHARES
 from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST, PredictionQuality
-from pvn.report.results_table import titled_table
 from pvn.viz import palette
+from pvn.viz.results_table import titled_table
 from pvn.viz.saving import save_figure
 
 COLOURS = dict(zip(FIRST_AND_LAST, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))

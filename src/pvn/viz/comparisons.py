@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pvn.evaluation.pairing import Difference
 from pvn.evaluation.paper import GAP, Comparison, compare_orderings, compare_with_pvn
 from pvn.evaluation.summary import Summary
-from pvn.report.markdown import table
+from pvn.viz.markdown import table
 
 MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
 PAIRED = "Points here are paired differences over the same flights, with 95% intervals over fields{and_runs}."

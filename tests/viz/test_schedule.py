@@ -6,8 +6,8 @@ import pytest
 from matplotlib.image import imread
 
 from pvn.cli.reproduce import Reproduce
-from pvn.report.illustrations import illustrate_schedule
-from pvn.report.schedule import KINDS, StepTime, draw_schedule, in_lanes
+from pvn.viz.illustrations import illustrate_schedule
+from pvn.viz.schedule import KINDS, StepTime, draw_schedule, in_lanes
 
 
 def steps(**spans):

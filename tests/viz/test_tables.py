@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from pvn.evaluation.metrics import measure_flights
-from pvn.report.results_table import print_results
-from pvn.report.tables import print_flights
 from pvn.rollout.flight import FlightLog
+from pvn.viz.results_table import print_results
+from pvn.viz.tables import print_flights
 
 
 @pytest.fixture(autouse=True)

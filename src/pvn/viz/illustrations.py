@@ -13,11 +13,11 @@ from pvn.evaluation.flights import Flights
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.evaluation.predictions import FIRST_AND_LAST
 from pvn.evaluation.summary import Summary
-from pvn.report.curves import DAGGER_NOTE, PHASES, draw_learning, draw_success_by_radius, read_curves
-from pvn.report.schedule import StepTime, draw_schedule, elapsed
 from pvn.systems import SYSTEMS
+from pvn.viz.curves import DAGGER_NOTE, PHASES, draw_learning, draw_success_by_radius, read_curves
 from pvn.viz.flight_record import FlightRecord, fly_and_record
 from pvn.viz.paper_figures import NUM_PREDICTIONS, GalleryFlight, draw_evolutions, draw_gallery
+from pvn.viz.schedule import StepTime, draw_schedule, elapsed
 
 NUM_EVOLUTIONS, NUM_GALLERY = 3, 9
 

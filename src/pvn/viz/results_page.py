@@ -15,11 +15,11 @@ from pvn.evaluation.pairing import mean_over_runs, runs_by_row
 from pvn.evaluation.paper import SOURCE, TABLE, paper_row
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
-from pvn.report.comparisons import ablations, orders
-from pvn.report.illustrations import Illustration
-from pvn.report.markdown import table
-from pvn.report.results_table import OTHERS, TWO_DECIMALS
-from pvn.report.schedule import StepTime, elapsed
+from pvn.viz.comparisons import ablations, orders
+from pvn.viz.illustrations import Illustration
+from pvn.viz.markdown import table
+from pvn.viz.results_table import OTHERS, TWO_DECIMALS
+from pvn.viz.schedule import StepTime, elapsed
 
 
 @dataclass(frozen=True, kw_only=True)
