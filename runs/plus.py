@@ -23,12 +23,12 @@ from pvn.corpus.meadow.turning import make_turns
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
+from pvn.corpus.training_corpus import FOLDER
+from pvn.corpus.training_text import training_segments
 from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.summary import Summary
 from pvn.files import replacing
 from pvn.learning.presets import RANDOM_LOOKS, make_own_corpus, plus, train, with_changes
-from pvn.learning.training import training_segments
-from pvn.learning.training_corpus import FOLDER
 from pvn.simulator.compiling import num_cores
 from pvn.systems import AGENT_FILE, SYSTEMS
 

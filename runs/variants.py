@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from pvn.corpus.segments import Corpus
+from pvn.corpus.training_corpus import FOLDER
 from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.pairing import difference_of
 from pvn.evaluation.summary import Summary
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.presets import LITERAL, QUICK, RANDOM_LOOKS, make_own_corpus, paper, train_system, with_changes
 from pvn.learning.training import STAGE1
-from pvn.learning.training_corpus import FOLDER
 from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges
 
 BASE = "paper"

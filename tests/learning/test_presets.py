@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 import pvn
+from pvn.corpus.training_corpus import FOLDER
 from pvn.learning import presets
 from pvn.learning.imitation import ImitationRecipe
 from pvn.learning.presets import (
@@ -18,6 +19,8 @@ from pvn.learning.presets import (
     recipe_for,
     smoke,
     smoke_imitation,
+    train,
+    train_system,
     with_changes,
 )
 from pvn.learning.training import Recipe
@@ -166,3 +169,14 @@ def test_a_seed_is_that_of_all_of_a_training():
 
 def test_training_is_public():
     assert pvn.train is presets.train
+
+
+def test_the_baselines_are_given_theirs(tmp_path):
+    with pytest.raises(ValueError, match="corpus: got none for preset paper, expected one"):
+        train_system(None, SYSTEMS["gsmn"], paper_imitation(), tmp_path)
+
+
+def test_a_device_that_does_not_exist_is_refused_before_a_corpus_is_made(tmp_path):
+    with pytest.raises(ValueError, match='device: got \'gpu\', expected "cpu" or "cuda"'):
+        train(None, tmp_path, agent="pvn", preset="smoke", device="gpu")
+    assert not (tmp_path / FOLDER).exists()

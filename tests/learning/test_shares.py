@@ -6,8 +6,8 @@ import pytest
 
 from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT
 from pvn.corpus.segments import Corpus, share_of
+from pvn.corpus.training_text import TrainingTextConfig, training_segments
 from pvn.learning.shares import order_of
-from pvn.learning.training import TrainingTextConfig, training_segments
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -13,6 +13,7 @@ import torch
 
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import count_segments, read_corpus
+from pvn.corpus.training_text import TrainingTextConfig
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.compiled_ahead import compiled_beside
 from pvn.learning.dagger import DaggerConfig
@@ -26,7 +27,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
-from pvn.learning.training import Recipe, Stage, TrainingTextConfig, train_pvn
+from pvn.learning.training import Recipe, Stage, train_pvn
 from pvn.model.agent import LearnedAgent
 from pvn.systems import Preset, System, find_system
 
@@ -204,7 +205,7 @@ def train_system(
     if isinstance(recipe, Recipe):
         with compiled_beside(recipe, device) if stage != "2" else nullcontext(()) as compiled:
             if corpus is None:
-                from pvn.learning.training_corpus import FOLDER
+                from pvn.corpus.training_corpus import FOLDER
 
                 own = folder / FOLDER
                 corpus = own if own.exists() else make_own_corpus(recipe, folder, stage_progress(watch, "corpus"))
@@ -224,7 +225,7 @@ def train_system(
 def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
     """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
     from pvn.corpus.meadow.generator import processes_for
-    from pvn.learning.training_corpus import corpus_for
+    from pvn.corpus.training_corpus import corpus_for
 
     num_processes = processes_for(recipe.text.size + recipe.text.narrated)
     return corpus_for(recipe.text, folder, num_processes, lambda done, total: watch(done - 1, total, {}))

@@ -21,6 +21,7 @@ import torch
 from pvn.checks import check_limits
 from pvn.corpus.alignment import align_counted, count_events
 from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
+from pvn.corpus.training_text import TrainingTextConfig, training_segments
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
 from pvn.learning import parallel
@@ -57,35 +58,6 @@ if TYPE_CHECKING:
     from pvn.model.pvn import PVN
 
 Stage = Literal["1", "2", "all"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingTextConfig:
-    """Which instructions are learned from, and how often those that people wrote."""
-
-    size: int = 27_965
-    """If no corpus is given: size of the one that is made, as for `pvn corpus make`; only train and dev are made."""
-    has_natural: bool = False
-    """If no corpus is given: whether natural instructions are added."""
-    narrated: int = 0
-    """If no corpus is given: how many narrated training segments are added."""
-    turns: int = 0
-    """If no corpus is given: how many training segments are added that only turn on the spot."""
-    held_out_authors: tuple[str, ...] = ()
-    """If no corpus is given: authors whose natural instructions are its test split instead of being learned from."""
-    natural_repeats: int = 1
-    """Times that a segment with a natural instruction is flown in an epoch."""
-    mirrors_natural: bool = False
-    """Whether their mirror images are flown too."""
-    renames_natural: bool = False
-    """Whether landmarks have other names in their repetitions, where names are known that fit no other landmark."""
-    circle_repeats: int = 1
-    """Times that a segment with a full circle is flown in an epoch, unless it is flown more often anyway: they are few,
-    and the hardest to fly."""
-
-    def __post_init__(self) -> None:
-        check_limits(self, "size natural_repeats circle_repeats", 1)
-        check_limits(self, "narrated turns", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,38 +99,6 @@ COMPILER = "torch._inductor.compile_fx"
 """Torch's compiler, as a module."""
 STAGE1, STAGE2 = "stage1.safetensors", "stage2.safetensors"
 """Weights of the stages, in a run's folder."""
-
-
-def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
-    """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
-    from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT, mirrored
-    from pvn.corpus.narrator.renaming import renamed
-
-    natural = [segment for segment in segments if segment.source == "natural"]
-    twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []
-    once = [*segments, *twins]
-    times = [
-        max(
-            config.natural_repeats if segment.source == "natural" else 1,
-            config.circle_repeats if _has_full_circle(segment) else 1,
-        )
-        for segment in once
-    ]
-    repeated = [
-        renamed(segment, time) if config.renames_natural and segment.source == "natural" else segment
-        for time in range(1, max(times, default=1))
-        for segment, own in zip(once, times, strict=True)
-        if time < own
-    ]
-    return [*once, *repeated]
-
-
-def _has_full_circle(segment: Segment) -> bool:
-    """Whether one of its manoeuvres is a full circle round a landmark: "circle A left full"."""
-    note = segment.annotation
-    return note is not None and any(
-        words[:1] + words[3:] == ["circle", "full"] for words in map(str.split, note.manoeuvres)
-    )
 
 
 def untrained(recipe: Recipe, vocabulary: Vocabulary) -> tuple[VisitationModel, ExecutionModel]:

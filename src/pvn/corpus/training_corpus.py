@@ -13,7 +13,7 @@ from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
 from pvn.corpus.store import read_corpus, write_corpus
-from pvn.learning.training import TrainingTextConfig
+from pvn.corpus.training_text import TrainingTextConfig
 from pvn.processes import process_pool
 
 FOLDER = "corpus"

@@ -8,10 +8,8 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.turning import FIRST_ENVIRONMENT
-from pvn.learning.presets import paper_imitation, train, train_system
-from pvn.learning.training import TrainingTextConfig
-from pvn.learning.training_corpus import FOLDER, corpus_for, make_training_corpus
-from pvn.systems import SYSTEMS
+from pvn.corpus.training_corpus import FOLDER, corpus_for, make_training_corpus
+from pvn.corpus.training_text import TrainingTextConfig
 
 TEXT = TrainingTextConfig(size=40, narrated=6, turns=7, has_natural=True)
 
@@ -47,14 +45,3 @@ def test_voices_are_held_out_for_the_test_split():
     assert [one for one in held_out["train"] if one.author == author and one.source == "natural"] == []
     with pytest.raises(ValueError, match="held_out_authors: got 'zz', expected authors of natural instructions: "):
         make_training_corpus(replace(TEXT, narrated=0, held_out_authors=("zz",)), 1)
-
-
-def test_the_baselines_are_given_theirs(tmp_path):
-    with pytest.raises(ValueError, match="corpus: got none for preset paper, expected one"):
-        train_system(None, SYSTEMS["gsmn"], paper_imitation(), tmp_path)
-
-
-def test_a_device_that_does_not_exist_is_refused_before_a_corpus_is_made(tmp_path):
-    with pytest.raises(ValueError, match='device: got \'gpu\', expected "cpu" or "cuda"'):
-        train(None, tmp_path, agent="pvn", preset="smoke", device="gpu")
-    assert not (tmp_path / FOLDER).exists()

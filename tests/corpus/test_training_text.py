@@ -6,7 +6,7 @@ import pytest
 
 from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT
 from pvn.corpus.natural.bundled import natural_corpus
-from pvn.learning.training import TrainingTextConfig, training_segments
+from pvn.corpus.training_text import TrainingTextConfig, training_segments
 
 
 def test_natural_instructions_are_mirrored_and_repeated_and_others_are_not(meadow):
