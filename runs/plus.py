@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pvn.compiling import num_cores
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.turning import make_turns
@@ -29,7 +30,6 @@ from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.summary import Summary
 from pvn.files import replacing
 from pvn.learning.presets import RANDOM_LOOKS, make_own_corpus, plus, train, with_changes
-from pvn.simulator.compiling import num_cores
 from pvn.systems import AGENT_FILE, SYSTEMS
 
 VOICES = ("r", "v", "w")

@@ -28,6 +28,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from pvn.compiling import num_cores
 from pvn.corpus.alignment import align_counted, count_events
 from pvn.corpus.store import read_share
 from pvn.corpus.vocabulary import Vocabulary, count_words
@@ -38,7 +39,6 @@ from pvn.learning.presets import paper
 from pvn.learning.shares import order_of, with_others
 from pvn.learning.stage1 import select_stage1_batch, stage1_step
 from pvn.learning.training import untrained
-from pvn.simulator.compiling import num_cores
 
 ONE_MESSAGE = 2**40
 """Bytes in a message, so that all gradients are in the first, which is complete when the backward pass is over."""

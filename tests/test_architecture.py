@@ -13,8 +13,8 @@ from pvn.systems import SYSTEMS
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "pvn"
 ROOMS = """
-    checks paths geometry files processes world simulator rollout corpus model systems learning evaluation bridges viz
-    app cli
+    checks compiling paths geometry files processes world simulator rollout corpus model systems learning evaluation
+    bridges viz app cli
 """.split()
 TRAINING = "pvn.learning.training"
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from pvn.compiling import compiled, elementwise
 
 Points = npt.NDArray[np.float64]
 """Points (P, 2) of a path, metres."""
 
 
-@numba.njit(cache=True)
+@compiled
 def wrap_radians(angle):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The same angle, or angles (N,) of an array, in [-pi, pi), radians; also inside compiled code."""
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
-@numba.vectorize(cache=True)  # type: ignore[no-untyped-call]
+@elementwise
 def length_of(x, y):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Length of the vector x, y, or of vectors, to the same bit on every machine; also inside compiled code.
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.compiling import is_compiled, run_in_parallel
 from pvn.geometry import Camera
 from pvn.simulator import display
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
-from pvn.simulator.compiling import is_compiled, run_in_parallel
 from pvn.simulator.display import show_pictures, show_views
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.scenery import solid_gap

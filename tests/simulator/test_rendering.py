@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.compiling import kernel
 from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
-from pvn.simulator.compiling import kernel
 from pvn.simulator.fields import num_solids, pack, wetness_of
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rays import (

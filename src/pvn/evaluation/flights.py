@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pvn.compiling import num_cores
 from pvn.corpus.segments import Segment, paragraphs_of
 from pvn.evaluation.metrics import FlightMetrics, measure_flights
 from pvn.evaluation.pilots import Pilot
@@ -23,7 +24,6 @@ from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.parallel import gathered, num_processes, rank, wait_for_others
 from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
 from pvn.rollout.paragraph import Kept, fly_on, next_starts
-from pvn.simulator.compiling import num_cores
 
 FLIGHTS_PER_BATCH = {"cpu": 8, "cuda": 1024}
 """By device, at most. On a CPU each core flies a batch of its own."""

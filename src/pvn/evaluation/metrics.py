@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import run_in_parallel
 from pvn.evaluation.path_distances import (
     compare_flights,
     count_entries,
@@ -24,7 +25,6 @@ from pvn.evaluation.path_distances import (
 )
 from pvn.paths import Points, path_length
 from pvn.rollout.flight import FlightLog
-from pvn.simulator.compiling import run_in_parallel
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout

@@ -1,17 +1,15 @@
-"""How alike two paths are: warping, transport, coverage. Scalar code compiled by Numba.
-
-It all lies in one file, because Numba does not notice changes of functions that a cached one calls in another.
-"""
+"""How alike two paths are: warping, transport, coverage. Compiled scalar code."""
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from pvn.compiling import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def travelled_along(path):
     """Distance (P,) from the first of a path's points (P, 2) to each of them along the path, metres."""
     travelled = np.zeros(len(path))
@@ -20,7 +18,7 @@ def travelled_along(path):
     return travelled
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def points_at(path, travelled, distances):
     """Points (N, 2) at ascending distances (N,) along a path (P, 2); travelled (P,): of its points."""
     points, leg = np.empty((len(distances), 2)), 0
@@ -35,7 +33,7 @@ def points_at(path, travelled, distances):
     return points
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def evenly_spaced(path, travelled, spacing):
     """The path (P, 2) as points (N, 2), evenly spaced and at most `spacing` apart, both ends included."""
     # A length that rounding has pushed past a whole number of spacings must not add a point.
@@ -43,13 +41,13 @@ def evenly_spaced(path, travelled, spacing):
     return points_at(path, travelled, travelled[-1] * np.arange(count + 1) / max(count, 1))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def spread_masses(path, travelled, count):
     """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2), each in the middle of its share."""
     return points_at(path, travelled, travelled[-1] * (np.arange(count) + 0.5) / count)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def warping_cost(points, others):
     """The smallest sum of distances over all warpings of points (N, 2) onto others (M, 2), metres.
 
@@ -68,7 +66,7 @@ def warping_cost(points, others):
     return row[-1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def nearest_distances(points, others):
     """For each of points (N, 2) the distance (N,) to the nearest of others (M, 2), metres."""
     nearest = np.empty(len(points))
@@ -80,7 +78,7 @@ def nearest_distances(points, others):
     return nearest
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def transport_cost(points, others):
     """The smallest mean distance over all ways to pair points (N, 2) with others (N, 2) one to one, metres.
 
@@ -126,13 +124,13 @@ def transport_cost(points, others):
     return total / count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def likeness(points, reference, radius):
     """Normalised warping (nDTW) of two evenly spaced paths (N, 2) and (M, 2), 0 to 1."""
     return math.exp(-warping_cost(points, reference) / (len(reference) * radius))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def length_weighted_coverage(points, length, reference, reference_length, radius):
     """Coverage weighted by length (CLS) of evenly spaced paths (N, 2) and (M, 2) of these lengths, 0 to 1."""
     coverage = 0.0
@@ -144,7 +142,7 @@ def length_weighted_coverage(points, length, reference, reference_length, radius
     return coverage * (expected / (expected + off)) if off > 0 else coverage
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def transport_score(start, masses, cost, still):
     """The share, 0 to 1, of the way from a drone that stayed at its start (2,) to one along the masses (N, 2).
 
@@ -160,7 +158,7 @@ def transport_score(start, masses, cost, still):
     return max(0.0, 1.0 - cost / unmoved)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_entries(points, discs):
     """How often a path (N, 2) enters one of the discs (D, 3), centre and radius; its first point enters none."""
     count = 0
@@ -174,7 +172,7 @@ def count_entries(points, discs):
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def compare_flights(
     begin, end, flown, first_flown, wanted, first_wanted, discs, first_disc, spacing, num_masses, radius, still, scores
 ):

@@ -5,11 +5,12 @@ Plain loops in a fixed order: the same draws give the same bits on any machine, 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from pvn.compiling import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def resampled_sums(drawn, sums):
     """Sums (R, K) over the units that each resample (R, U) drew, of the units' own sums (U, K)."""
     totals = np.zeros((len(drawn), sums.shape[1]))
@@ -20,7 +21,7 @@ def resampled_sums(drawn, sums):
     return totals
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def resampled_medians(drawn, first, ranks, ordered):
     """Medians (R,) over all flights of the units that each resample (R, U) drew.
 

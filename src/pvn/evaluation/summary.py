@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import num_cores
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.evaluation.circling import CircledFlights
@@ -19,7 +20,6 @@ from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, boot
 from pvn.evaluation.metrics import RADII, FlightMetrics
 from pvn.evaluation.paragraphs import ParagraphSummary
 from pvn.paths import path_length, points_along
-from pvn.simulator.compiling import num_cores
 
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),

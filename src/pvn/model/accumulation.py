@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.simulator.compiling import kernel, run_in_parallel
+from pvn.compiling import kernel, run_in_parallel
 
 NEAREST = 0.1
 """Ground points nearer to the camera plane than this are not in view, metres."""

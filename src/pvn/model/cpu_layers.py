@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from pvn.compiling import kernel
 from pvn.model.cpu_vectors import (
     FEWEST_LANES,
     LANES,
@@ -30,7 +31,6 @@ from pvn.model.cpu_vectors import (
     multiply_strip,
     result_tile,
 )
-from pvn.simulator.compiling import kernel
 
 BLOCK = 64
 """Values that are summed in single precision before they are added to a sum in double precision."""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from pvn.compiling import kernel
 from pvn.model.cpu_layers import (
     aligned_room,
     convolve,
@@ -18,7 +19,6 @@ from pvn.model.cpu_layers import (
     widen,
 )
 from pvn.model.cpu_vectors import FEWEST_LANES, STRIP
-from pvn.simulator.compiling import kernel
 
 
 @kernel

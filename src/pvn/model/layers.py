@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.simulator.compiling import run_in_parallel
+from pvn.compiling import run_in_parallel
 
 Network = TypeVar("Network", bound=nn.Module)
 EPSILON = 1e-5

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.simulator.compiling import kernel, run_in_parallel
+from pvn.compiling import kernel, run_in_parallel
 from pvn.simulator.lanes import MAX_LANES, NUM_ROWS, paint_tile
 from pvn.simulator.quadcopter import Airframe, fly
 from pvn.simulator.rays import NUM_AIMED_COLUMNS, F, Fields, nearest_hit

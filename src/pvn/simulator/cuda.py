@@ -15,10 +15,9 @@ from torch import Tensor
 if not hasattr(np, "row_stack"):  # removed in NumPy 2.5, still imported by older numba-cuda
     np.row_stack = np.vstack  # type: ignore[attr-defined]
 
-from numba import config
 from numba import cuda as cuda
 
-from pvn.simulator.compiling import in_kernel_cache
+from pvn.compiling import cached_on_disk
 from pvn.simulator.cpu import to_device as to_device
 from pvn.simulator.quadcopter import Airframe, fly
 from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
@@ -39,15 +38,17 @@ from pvn.simulator.rendering import (
 from pvn.world.layout import MAX_LANDMARKS
 
 THREADS = 64
+SETTINGS: Any = cuda.config  # type: ignore[attr-defined]
+"""Numba's settings for CUDA; since numba-cuda 0.19 they are not those of `numba.config`."""
 
 # A batch of one is a small grid; Numba would warn about it at every launch.
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
+SETTINGS.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 def kernel(function: Any) -> Any:
     """Compile a function that a thread of the GPU runs, when it is first launched, and cache it on disk."""
-    with in_kernel_cache():
-        return cuda.jit(fastmath=True, cache=True)(function)
+    with cached_on_disk(function, SETTINGS) as is_cached:
+        return cuda.jit(fastmath=True, cache=is_cached)(function)
 
 
 @kernel

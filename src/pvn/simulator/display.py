@@ -15,11 +15,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pvn.compiling import is_compiled, kernel, num_cores, run_in_parallel, scalar
 from pvn.geometry import Camera
 from pvn.processes import process_pool
 from pvn.simulator import cpu
 from pvn.simulator.cameras import Array, from_above, on_drone
-from pvn.simulator.compiling import is_compiled, kernel, num_cores, run_in_parallel, scalar
 from pvn.simulator.fields import num_solids, pack
 from pvn.simulator.rays import (
     CLASS,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pvn.simulator.compiling import kernel, run_in_parallel
+from pvn.compiling import kernel, run_in_parallel
 from pvn.simulator.rays import (
     CLASS,
     COS,

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from pvn.simulator.compiling import scalar
+from pvn.compiling import scalar
 from pvn.simulator.rays import (
     AIM,
     AIM_U,

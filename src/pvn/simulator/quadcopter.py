@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pvn.simulator.compiling import scalar
+from pvn.compiling import scalar
 
 POSITION, VELOCITY, QUATERNION, RATES, ROTORS = 0, 3, 6, 10, 13
 NUM_STATES = 17

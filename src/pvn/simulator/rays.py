@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pvn.simulator.compiling import scalar
+from pvn.compiling import scalar
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE
 from pvn.world.solids import KIND, OFFSET, TAPER, M

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pvn.simulator.compiling import scalar
+from pvn.compiling import scalar
 from pvn.simulator.quadcopter import POSITION, QUATERNION, heading, rotate_to_world
 from pvn.simulator.rays import (
     AIM,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from pvn.simulator.compiling import scalar
+from pvn.compiling import scalar
 from pvn.simulator.rays import (
     CLASS,
     COS,

@@ -6,9 +6,10 @@ import bisect
 import math
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from pvn.compiling import compiled
 
 LAKE_CELLS = 100
 COARSE_CELLS = 10
@@ -28,7 +29,7 @@ def _free_cells(taken: Sequence[tuple[int, int]]) -> list[list[bool]]:
     return (np.hypot(x - off[:, 0], y - off[:, 1]) >= KEEP_AWAY).all(axis=-1).tolist()
 
 
-@numba.njit(cache=True)
+@compiled
 def _smooth_columns(grid, weight):
     rows, columns = grid.shape
     reach = len(weight) // 2

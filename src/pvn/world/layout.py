@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import compiled
 from pvn.world.lakes import LAKE_CELLS, sample_lakes
 from pvn.world.landmarks import (
     LANDMARK_CLASSES,
@@ -125,7 +125,7 @@ def landmark_tables(layouts: Sequence[Layout]) -> tuple[npt.NDArray[np.float32],
     return place, kind
 
 
-@numba.njit(cache=True)
+@compiled
 def _place(proposals, radii, gap):
     """Places (N, 2) of discs: of each disc's proposals (N, T, 2), in LANI's units, the first at least `gap` from the
     discs before it.

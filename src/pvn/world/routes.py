@@ -10,9 +10,9 @@ import itertools
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from pvn.compiling import compiled
 from pvn.paths import Points, distances_along, length_of
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES
@@ -60,7 +60,7 @@ def _on_circle(generator: np.random.Generator, centre: Points, radius: float) ->
     return centre + radius * np.array([math.cos(angle), math.sin(angle)])
 
 
-@numba.njit(cache=True)
+@compiled
 def _walk(noise, start, target, centres, radii, shore):
     """Steps (S, 2) from start to target; none if the target is not reached in time or the walk leaves the field."""
     steps = np.empty((len(noise) + 1, 2))

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgpack
 
-from pvn.simulator.compiling import num_cores
+from pvn.compiling import num_cores
 
 CAMERA = "pvn"
 """Of 128 x 72 pixels; AirSim's own have four times as many."""

@@ -14,8 +14,8 @@ import numpy as np
 from pvn.bridges.shared import motions
 from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.bridges.shared.vehicle import TICK_SECONDS, Vehicle
+from pvn.compiling import num_cores
 from pvn.geometry import Camera
-from pvn.simulator.compiling import num_cores
 
 MAX_LAG_S = 0.25
 """How far simulated time may fall behind the wall clock and still catch up, seconds; anything beyond is dropped, as in

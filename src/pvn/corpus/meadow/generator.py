@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import num_cores
 from pvn.corpus.meadow.banks import Bank, Phrase, bundled_banks
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.references import Lexicon, refer_to_all
@@ -22,7 +23,6 @@ from pvn.corpus.meadow.sentences import correct_spelling, fill_slots
 from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
 from pvn.processes import Shared, process_pool
-from pvn.simulator.compiling import num_cores
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from pvn.compiling import compiled
 from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, line_through, straight_line
 from pvn.paths import Points, length_of, wrap_radians
@@ -175,7 +175,7 @@ def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | 
     return straight_line(pose.x, pose.y, pose.x + share * off[nearest, 0], pose.y + share * off[nearest, 1])
 
 
-@numba.njit(cache=True)
+@compiled
 def _shore_line(x, y, side, centre, shore, reach, sweep):
     """Guide points (G, 2) to a line around a lake and `sweep` radians along it; none if it cannot be reached."""
     bins = len(reach)

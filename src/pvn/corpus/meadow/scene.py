@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import compiled
 from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
@@ -72,7 +72,7 @@ class Scene:
         )
 
 
-@numba.njit(cache=True)
+@compiled
 def _count_lakes(water):
     """Number of connected lakes: 0, 1, or 2 if there are more than one."""
     size = len(water)
@@ -117,7 +117,7 @@ def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
     return Lake(centre, shore, reach)
 
 
-@numba.njit(cache=True)
+@compiled
 def shore_distance(x, y, shore):
     """Distance from a point to the nearest of the shore's cells (K, 2), metres."""
     square = 1e18
@@ -133,7 +133,7 @@ def shore_distance(x, y, shore):
     return max(nearest - 0.5 * CELL, 0.0)
 
 
-@numba.njit(cache=True)
+@compiled
 def is_clear(points, centres, solids):
     """Whether points (P, 2) keep clear of the fences and of the landmarks' solids."""
     for point in range(len(points)):
@@ -146,7 +146,7 @@ def is_clear(points, centres, solids):
     return True
 
 
-@numba.njit(cache=True)
+@compiled
 def in_sight(places, x, y, heading, least, most, far):
     """Indices of places (N, 2) less than `far` metres away and `least` to `most` radians off the heading."""
     found = np.empty(len(places), np.int64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from pvn.compiling import compiled
 from pvn.corpus.meadow.scene import CLEARANCE
 from pvn.paths import Points, length_of, wrap_radians
 
@@ -30,7 +30,7 @@ MAX_DETOURS = 6
 """Most landmarks that one line is led around."""
 
 
-@numba.njit(cache=True)
+@compiled
 def straight_line(x, y, to_x, to_y):
     """Points (P, 2) of a straight line, at most a stride apart, including both ends."""
     count = max(int(math.ceil(math.hypot(to_x - x, to_y - y) / STRIDE)), 1)
@@ -41,7 +41,7 @@ def straight_line(x, y, to_x, to_y):
     return points
 
 
-@numba.njit(cache=True)
+@compiled
 def line_through(corners):
     """Points (P, 2) of straight lines from corner to corner (C, 2), at most a stride apart."""
     points = np.empty((4000, 2))
@@ -56,7 +56,7 @@ def line_through(corners):
     return points[:total].copy()
 
 
-@numba.njit(cache=True)
+@compiled
 def arc(centre_x, centre_y, radius, begin, sweep):
     """Points (P, 2) of an arc of `sweep` radians, counter-clockwise if positive, that starts at angle `begin`."""
     count = max(int(math.ceil(abs(sweep) * radius / STRIDE)), 1)
@@ -68,7 +68,7 @@ def arc(centre_x, centre_y, radius, begin, sweep):
     return points
 
 
-@numba.njit(cache=True)
+@compiled
 def _first_hit(x, y, to_x, to_y, centres, solids):
     """Index of the first landmark that a straight line hits, or -1."""
     length = math.hypot(to_x - x, to_y - y)
@@ -85,7 +85,7 @@ def _first_hit(x, y, to_x, to_y, centres, solids):
     return first
 
 
-@numba.njit(cache=True)
+@compiled
 def detour(x, y, to_x, to_y, centres, solids):
     """Points (P, 2) from one place to another along straight lines that pass landmarks on the shorter side."""
     corners = np.empty((MAX_DETOURS + 2, 2))
@@ -110,7 +110,7 @@ def detour(x, y, to_x, to_y, centres, solids):
     return line_through(corners[:count])
 
 
-@numba.njit(cache=True)
+@compiled
 def wander(normals):
     """Slowly changing random deviations (K,) of the heading, radians, from standard normal numbers (K,)."""
     keep = math.exp(-STRIDE / WANDER_LENGTH)
@@ -121,7 +121,7 @@ def wander(normals):
     return values
 
 
-@numba.njit(cache=True)
+@compiled
 def steer_along(guide, heading, drift):
     """Points (P, 2) of a flight along guide points (G, 2), and the heading at its end.
 

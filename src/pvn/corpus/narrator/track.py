@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import compiled
 from pvn.paths import Points, distances_along, wrap_radians
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, Layout
@@ -122,7 +122,7 @@ class Track:
         return last > first and bool(_strays(self.points, first, last) < max(0.5, 0.05 * (last - first) * SPACING))
 
 
-@numba.njit(cache=True)
+@compiled
 def _directions(points):
     """Direction (N,) of the path at each of its points (N, 2), smoothed, radians without jumps."""
     count = len(points)
@@ -136,7 +136,7 @@ def _directions(points):
     return directions
 
 
-@numba.njit(cache=True)
+@compiled
 def _wet(points, water):
     """Whether each of the points (N, 2) is over water."""
     wet = np.zeros(len(points), np.bool_)
@@ -147,7 +147,7 @@ def _wet(points, water):
     return wet
 
 
-@numba.njit(cache=True)
+@compiled
 def _strays(points, first, last):
     """How far the points between two stray from the line between them, metres."""
     x, y = points[last, 0] - points[first, 0], points[last, 1] - points[first, 1]
@@ -159,7 +159,7 @@ def _strays(points, first, last):
     return furthest
 
 
-@numba.njit(cache=True)
+@compiled
 def _most_turned(directions, first, last, side):
     """The most that the direction of flight turns to a side (1 left, -1 right) between two points, radians, signed."""
     most, least = 0.0, side * directions[min(first, len(directions) - 1)]
@@ -169,7 +169,7 @@ def _most_turned(directions, first, last, side):
     return side * most
 
 
-@numba.njit(cache=True)
+@compiled
 def _beside(points, directions, centres, radii, yaw):
     """The columns of `Beside`, one row (11,) for each landmark."""
     rows = np.empty((len(centres), 11))
@@ -206,7 +206,7 @@ def _beside(points, directions, centres, radii, yaw):
     return rows
 
 
-@numba.njit(cache=True)
+@compiled
 def _bends(directions, bending, least):
     """Bends as rows (first, last, turned): parts after the first two metres that turn one way by `least` or more."""
     found = np.empty((_MOST_BENDS, 3))
@@ -239,7 +239,7 @@ def _bends(directions, bending, least):
     return found[:count]
 
 
-@numba.njit(cache=True)
+@compiled
 def shore_sides(points, directions, is_wet, water):
     """For each point (N,): 1 if there is water within 3 m on its left alone, -1 on its right alone, 0 otherwise."""
     sides = np.zeros(len(points), np.int64)
@@ -257,7 +257,7 @@ def shore_sides(points, directions, is_wet, water):
     return sides
 
 
-@numba.njit(cache=True)
+@compiled
 def gaps_crossed(points, directions, centres):
     """Rows (point, left landmark, right landmark) of the gaps between two landmarks that a path crosses."""
     found = np.empty((24, 3), np.int64)
