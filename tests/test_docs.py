@@ -53,6 +53,41 @@ def broken_links(page):
             yield f"{target}: no such heading"
 
 
+PROVENANCE = (
+    "a large language model wrote them one by one, in assumed voices; nobody's own words have been measured yet"
+)
+"""What stands on every page that speaks of the instructions in the box."""
+ABOUT_INSTRUCTIONS = re.compile(r"natural (?:instruction|dev|text|segment)|--source natural", re.IGNORECASE)
+INVENTED_PEOPLE = re.compile(
+    r"(?:by|from) (?:a person|people|persons)\b|(?:people|persons?) (?:wrote|who wrote|typed|told)|"
+    r"(?:people|person|author)'s own words|newcomers?\b|our users|users (?:report|ask|told|say)",
+    re.IGNORECASE,
+)
+
+
+def flowing(page):
+    """A page's text without its line breaks."""
+    return " ".join(page.read_text().split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_say_that_no_person_wrote_the_instructions(page):
+    named = (
+        "README.md",
+        "CHANGELOG.md",
+        *(f"docs/{name}.md" for name in ("index", "corpus", "python", "narrator", "results", "formats")),
+    )
+    if name_of(page) in named or ABOUT_INSTRUCTIONS.search(prose(page)):
+        assert PROVENANCE in flowing(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_speaks_of_people_who_do_not_exist(page):
+    """Nobody's words, reports or wishes have come in yet."""
+    text = flowing(page).replace("No person wrote", "")
+    assert INVENTED_PEOPLE.findall(text) == []
+
+
 def included(page):
     return re.findall(r"^```\{include\} (.+)$", page.read_text(), re.MULTILINE)
 
