@@ -7,7 +7,7 @@ TEST_READY := $(VENV)/.test_ready
 DOCS_READY := $(VENV)/.docs_ready
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: fly test quick fuzz screenshots setup check docs lock
+.PHONY: fly test quick bench fuzz screenshots setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly --field 20
@@ -22,6 +22,11 @@ test: check
 # The first tier, to run while working: everything but the tests that take a third of a second or more each.
 quick: $(TEST_READY)
 	$(PYTEST) -m 'not slow and not long'
+
+# Speed on this machine, one JSON object for each script; BENCH chooses scripts. Other renderers: pip install '.[bench]'
+BENCH := simulator agent oracle airsim
+bench: $(TEST_READY)
+	for name in $(BENCH); do echo $$name; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # Every reader with files changed at random: SECONDS in all, the same ones for the same SEED.
 SECONDS := 60
@@ -47,8 +52,8 @@ $(TEST_READY): $(READY)
 	touch $(TEST_READY)
 
 check: $(TEST_READY)
-	$(BIN)/ruff format --check src tests runs docs/conf.py
-	$(BIN)/ruff check src tests runs docs/conf.py
+	$(BIN)/ruff format --check src tests runs benchmarks docs
+	$(BIN)/ruff check src tests runs benchmarks docs
 	$(BIN)/mypy
 
 # The site: build/docs/index.html. Every page is read afresh, for Sphinx does not repeat the warnings of pages it has kept.

@@ -36,8 +36,8 @@ def blocks(page):
 
 
 def marked(page, number, block):
-    """Training and benchmarks are slow, and some of it needs a GPU."""
-    marks = [pytest.mark.slow] * block.startswith(("pvn train ", "pvn bench "))
+    """Training is slow, and some of it needs a GPU."""
+    marks = [pytest.mark.slow] * block.startswith("pvn train ")
     if "--device cuda" in block:
         marks.append(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"))
     title = block if block.startswith("pvn ") else f"program {number}"

@@ -48,7 +48,7 @@ def test_the_version_is_the_packages(printed):
 
 def test_help_lists_every_verb(help_text):
     text = help_text("pvn")
-    for verb in "fly demo show figure corpus train evaluate reproduce serve bench".split():
+    for verb in "fly demo show figure corpus train evaluate reproduce serve".split():
         assert f"• {verb} " in text
 
 
@@ -148,8 +148,6 @@ def test_every_option_is_used_by_some_test():
         "pvn show flight",
         "pvn evaluate --corpus corpus",
         "pvn figure gallery",
-        "pvn bench oracle --segments 2",
-        "pvn bench agent",
         "pvn demo --port 0",
         "pvn reproduce --out reproduction",
         "pvn train --corpus corpus --out run --preset smoke",

@@ -71,7 +71,6 @@ def test_work_of_unknown_length_says_what_it_is(shown):
         ("pvn corpus alignments corpus", ["reading", "counting"]),
         ("pvn evaluate --agent stop --corpus corpus --limit 2", ["loading", "reading", "stop flies"]),
         ("pvn fly --field 3 --segment 1 --agent stop", ["loading the agent", "flying", "drawing"]),
-        ("pvn bench oracle --segments 5", ["drawing routes", "flying"]),
         ("pvn show catalogue --names Apple", ["drawing 1 landmark classes"]),
         ("pvn figure gallery --agent stop --count 2", ["loading the agent", "flying", "drawing"]),
     ],

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
 
-from pvn.cli.bench import Bench
 from pvn.cli.corpus import CorpusVerb
 from pvn.cli.demo import Demo
 from pvn.cli.evaluate import Evaluate
@@ -36,7 +35,6 @@ Verb = (
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[Reproduce, subcommand("reproduce", prefix_name=False)]
     | Annotated[Serve, subcommand("serve", prefix_name=False)]
-    | Annotated[Bench, subcommand("bench", prefix_name=False)]
 )
 
 

@@ -1,4 +1,4 @@
-"""Reports on simulator, agent, corpus and flights as tables on the terminal."""
+"""Flights and corpora as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -13,50 +13,10 @@ from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
 from pvn.evaluation.facing import FACES_WITHIN, degrees_off
-from pvn.evaluation.oracle_benchmark import PAPER_ORACLE
 from pvn.evaluation.outcome import end_place
-from pvn.evaluation.simulator_benchmark import NUM_FIELDS, QUALITIES
 from pvn.rollout.flight import FlightLog
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.task import SUCCESS_M, Task
-
-
-def print_simulator_report(report: dict[str, Any]) -> None:
-    """Frames and flight steps per second, beside other simulators."""
-    console = Console()
-    cpu = report["cpu"]
-    table = Table(title=f"one field, 128x72, {cpu['cores']} CPU cores")
-    for heading in ("renderer", "frames/s", "fast is", "full is"):
-        table.add_column(heading, justify="left" if heading == "renderer" else "right")
-    for quality in QUALITIES:
-        table.add_row(f"pvn, {quality}", f"{cpu[f'{quality}_fps']:,.0f}", "", "")
-    for name, rate in report["peers"].items():
-        ratios = (f"{cpu[f'{quality}_fps'] / rate:.1f} times" for quality in QUALITIES)
-        table.add_row(name.removesuffix("_fps").replace("_", ", ", 1).replace("_", " "), f"{rate:,.0f}", *ratios)
-    console.print(table)
-    for name, reason in report.get("peers_that_failed", {}).items():
-        console.print(f"{name} is installed but does not run here: {reason}")
-    console.print(
-        f"first frame {cpu['first_frame_s']:.1f} s after the start of Python, in {cpu['first_frame_mb']:.0f} MB"
-    )
-    for device in ("cpu", "cuda"):
-        if device not in report:
-            continue
-        growth = Table(title=f"{device}: {NUM_FIELDS} fields, growth with batch size")
-        for heading in ("batch", "fast frames/s", "full frames/s", "fast flight-steps/s", "full flight-steps/s"):
-            growth.add_column(heading, justify="right")
-        for row in report[device]["growth"]:
-            growth.add_row(*(f"{row[key]:,.0f}" for key in (
-                "batch", "fast_fps", "full_fps", "fast_flight_steps_per_s", "full_flight_steps_per_s",
-            )))  # fmt: skip
-        console.print(growth)
-    if "cuda" in report:
-        cuda = report["cuda"]
-        console.print(
-            f"{cuda['name']}, batch {cuda['batch']}: {cuda['fast_fps']:,.0f} frames/s fast, {cuda['full_fps']:,.0f} "
-            f"full; physics and picture of a step {cuda['full_step_ms']:.1f} ms in a loop, "
-            f"{cuda['full_step_alone_ms']:.1f} ms alone; {cuda['memory_gib']:.2f} GiB"
-        )
 
 
 def print_flights(
@@ -99,46 +59,6 @@ def print_flights(
         steps, metres = str(int(log.num_steps[index])), f"{float(flown[index]):.1f} m"
         label = str(index + 1) if labels is None else labels[index]
         table.add_row(label, task.instruction, steps, metres, end)
-    Console().print(table)
-
-
-def print_agent_report(report: dict[str, Any]) -> None:
-    """How long the parts of a flight's step and of a training step take."""
-    console = Console()
-    table = Table(
-        "part",
-        "ms",
-        title=f"one step of one flight of {report['agent']}, {report['device']}, one thread",
-    )
-    table.columns[1].justify = "right"
-    for name, value in report["policy"].items():
-        table.add_row(name.removesuffix("_ms").replace("_", " "), f"{value:.1f}")
-    console.print(table)
-    learning = report["learning"]
-    threads = "" if report["device"] == "cuda" else f", {report['threads']} threads"
-    title = f"one step of stage 1: {learning['frames']} frames, {learning['predictions']} predictions{threads}"
-    minima = {"arithmetic alone": "arithmetic_ms", "memory alone": "memory_ms"} if "least_ms" in learning else {}
-    table = Table("part, forward and backward", "ms", *minima, title=title)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, value in learning["parts_ms"].items():
-        least = learning.get("least_ms", {}).get(name)
-        table.add_row(name, f"{value:,.1f}", *(f"{least[key]:.2f}" for key in minima.values()) if least else ())
-    table.add_row("whole step, launched", f"{learning['step_launched_ms']:,.1f}")
-    if "step_ms" in learning:
-        table.add_row("whole step, recorded", f"{learning['step_ms']:.1f}")
-    console.print(table)
-    if "peak_gpu_gib" in learning:
-        console.print(f"peak GPU memory {learning['peak_gpu_gib']:.1f} GiB")
-
-
-def print_oracle_report(report: dict[str, Any]) -> None:
-    """How the oracle flies, beside the paper's figures."""
-    table = Table(title=f"oracle over {report['segments']} segments")
-    for heading in ("figure", "here", "paper"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for name, value in PAPER_ORACLE.items():
-        table.add_row(name.replace("_", " "), f"{report[name]:.2f}", f"{value:g}")
     Console().print(table)
 
 
