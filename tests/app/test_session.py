@@ -132,7 +132,7 @@ def test_every_flight_of_the_list_can_be_replayed_and_only_the_last_keeps_its_ma
     for words in ("go to the gorilla", "turn left"):
         visitor.fly_to_the_end(words)
     assert [flight.record is None for flight in session.flights] == [True, False]
-    assert session.flights[1].setup.continues.kept is None, "maps take megabytes"
+    assert session.flights[1].setup.continues.carried is None, "maps take megabytes"
     count, end = len(page.steps), session.flights[0].num_positions
     session.replay(0)
     wait_until(lambda: len(page.steps) >= count + end, "the replay of the first flight")

@@ -9,7 +9,7 @@ from pvn.corpus.natural.bundled import natural_corpus
 from pvn.evaluation.flights import fly_split
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
-from pvn.rollout.policy import NarrowingPolicy
+from pvn.rollout.policy import rows_of
 
 RELEASED = {"pvn": "1111110110111111", "pvn-plus": "1111110111111111"}
 """Which of 16 flights reached their goals when the weights were released: told in phrases, and told by people."""
@@ -37,13 +37,13 @@ def test_a_shipped_agent_still_reaches_the_goals_it_reached_when_it_was_released
 def test_flights_go_on_as_before_when_others_leave_their_batch(name, unseen):
     pilot, tasks = load_pilot(name), [segment.task for segment in unseen[:4]]
     simulator, policy = simulator_for(tasks, config=pilot.config), pilot.policy
-    assert isinstance(policy, NarrowingPolicy)
+    assert policy.memory_has_rows
     observation = simulator.reset(torch.tensor([task.start for task in tasks]))
     memory, left = policy.begin(tasks, torch.device("cpu")), torch.tensor([3, 1])
     for _ in range(2):
         action, memory = policy.act(observation, memory)
         observation = simulator.step(action)
-    few, alone = simulator.narrowed(left), policy.narrow(memory, left)
+    few, alone = simulator.select(left), rows_of(memory, left)
     seen = few.observe()
     for _ in range(4):  # over a prediction
         assert torch.equal(seen.image, observation.image[left])

@@ -67,8 +67,8 @@ def test_what_is_collected_is_labelled_by_the_oracle(segments):
 
 @pytest.mark.parametrize("oracle_share", [1.0, 0.7])
 def test_lessons_do_not_depend_on_when_other_flights_leave_the_batch(oracle_share, segments, monkeypatch):
-    def lessons_of(narrowed_at):
-        monkeypatch.setattr("pvn.rollout.flight.NARROWED_AT", narrowed_at)
+    def lessons_of(share):
+        monkeypatch.setattr("pvn.rollout.flight.SHRUNK_AT", share)
         flights, counts = list(range(8)), []
 
         def pose_seen_by(observation, memory):

@@ -155,7 +155,7 @@ def test_an_ideal_second_stage_stops_at_the_most_likely_goal(quick_pvn, meadow):
 def test_a_flight_that_continues_another_has_its_map_and_nothing_else_of_it(agent, flown, tasks):
     before = flown[-1].after
     for pilot in (agent, IdealAct(agent)):
-        memory = pilot.begin_with([pilot.keep(before, flight) for flight in (2, 0)], [tasks[2], tasks[0]], CPU)
+        memory = pilot.begin_with([pilot.carry(before, flight) for flight in (2, 0)], [tasks[2], tasks[0]], CPU)
         assert torch.equal(memory.semantic.is_known, before.semantic.is_known[[2, 0]])
         assert torch.allclose(memory.semantic.value, before.semantic.value[[2, 0]], atol=1e-3)
         assert memory.step == 0 and memory.visitation is None and memory.output is None

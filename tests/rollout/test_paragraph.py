@@ -25,44 +25,48 @@ class Counting:
     def begin(self, tasks, device):
         return self.begin_with([0] * len(tasks), tasks, device)
 
-    def begin_with(self, kept, tasks, device):
-        return {"limits": [{"two": 2, "four": 4}[task.instruction] for task in tasks], "now": 0, "before": list(kept)}
+    def begin_with(self, carried, tasks, device):
+        return {
+            "limits": [{"two": 2, "four": 4}[task.instruction] for task in tasks],
+            "now": 0,
+            "before": list(carried),
+        }
 
     def act(self, observation, memory):
         memory = {**memory, "now": memory["now"] + 1}
         return torch.tensor([[1.0, 0.0, float(memory["now"] >= limit)] for limit in memory["limits"]]), memory
 
-    def keep(self, memory, flight):
+    def carry(self, memory, flight):
         return memory["before"][flight] + memory["now"]
 
 
 def test_a_flight_keeps_what_it_had_at_its_own_end_while_others_in_the_batch_fly_on(tasks):
     simulator = simulator_for(tasks, config=BLIND)
-    log, kept = fly_on(simulator, tasks, Counting())
-    assert log.num_steps.tolist() == [2, 4] and kept == (2, 4)
-    _, kept = fly_on(simulator, tasks, Counting(), kept)
-    assert kept == (4, 8), "the next flights began with it"
-    _, kept = fly_on(simulator, tasks, Counting(), horizon=3)
-    assert kept == (2, 3), "the horizon ends a flight, too"
+    log, carried = fly_on(simulator, tasks, Counting())
+    assert log.num_steps.tolist() == [2, 4] and carried == (2, 4)
+    _, carried = fly_on(simulator, tasks, Counting(), carried)
+    assert carried == (4, 8), "the next flights began with it"
+    _, carried = fly_on(simulator, tasks, Counting(), horizon=3)
+    assert carried == (2, 3), "the horizon ends a flight, too"
 
 
 def test_a_policy_whose_commands_come_late_keeps_what_it_would_have_kept(tasks):
     simulator, late = simulator_for(tasks, config=BLIND), Delayed(Counting(), 1)
-    log, kept = fly_on(simulator, tasks, late)
-    assert log.num_steps.tolist() == [3, 5] and kept == (3, 5), "it decides once more before it stops"
-    _, kept = fly_on(simulator, tasks, late, kept)
-    assert kept == (6, 10)
-    log, kept = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1))
-    assert kept == (None, None)
-    again, _ = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1), kept)
+    log, carried = fly_on(simulator, tasks, late)
+    assert log.num_steps.tolist() == [3, 5] and carried == (3, 5), "it decides once more before it stops"
+    _, carried = fly_on(simulator, tasks, late, carried)
+    assert carried == (6, 10)
+    log, carried = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1))
+    assert carried == (None, None)
+    again, _ = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1), carried)
     assert torch.equal(again.pose_world, log.pose_world), "one that keeps nothing begins anew"
 
 
 def test_a_policy_that_keeps_nothing_begins_anew(tasks):
     policy = Average(num_steps=3)
     simulator = simulator_for(tasks, config=BLIND)
-    log, kept = fly_on(simulator, tasks, policy)
-    assert kept is None and torch.equal(log.pose_world, fly(simulator, tasks, policy).pose_world)
+    log, carried = fly_on(simulator, tasks, policy)
+    assert carried is None and torch.equal(log.pose_world, fly(simulator, tasks, policy).pose_world)
 
 
 @pytest.mark.parametrize("policy", [Counting(), Average(num_steps=9)], ids=["keeping", "keeping nothing"])

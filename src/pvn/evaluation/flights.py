@@ -1,4 +1,4 @@
-"""Flights of a pilot over a split, flown in batches and kept, so that any metric can be computed again."""
+"""Flights of a pilot over a split, flown in batches and stored, so that any metric can be computed again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.parallel import gathered, num_processes, rank, wait_for_others
 from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
-from pvn.rollout.paragraph import Kept, fly_on, next_starts
+from pvn.rollout.paragraph import Carried, fly_on, next_starts
 
 FLIGHTS_PER_BATCH = {"cpu": 8, "cuda": 1024}
 """By device, at most. On a CPU each core flies a batch of its own."""
@@ -117,7 +117,7 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
     """
     flown: list[list[Flights]] = [[] for _ in paragraphs]
     starts = [paragraph[0].task.start for paragraph in paragraphs]
-    kept: list[Kept] = [None] * len(paragraphs)
+    carried: list[Carried] = [None] * len(paragraphs)
     for place in range(max(map(len, paragraphs))):
         rows = [row for row, paragraph in enumerate(paragraphs) if len(paragraph) > place]
         demonstrations = [paragraphs[row][place].demonstration for row in rows]
@@ -126,12 +126,12 @@ def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device
             for one, row in zip(demonstrations, rows, strict=True)
         ]
         tasks = [one.task for one in demonstrations]
-        earlier = [part for row in rows for part in kept[row] or ()]
+        earlier = [part for row in rows for part in carried[row] or ()]
         simulator = simulator_for(tasks, device=device, config=pilot.config)
         log, left = fly_on(simulator, tasks, pilot.policy_for(demonstrations), tuple(earlier) or None)
         for index, (row, start) in enumerate(zip(rows, next_starts(log), strict=True)):
             starts[row] = start
-            kept[row] = None if left is None else left[index : index + 1]
+            carried[row] = None if left is None else left[index : index + 1]
             flown[row].append(flights_of(log.select(index)))
     return joined([flights for own in flown for flights in own])
 

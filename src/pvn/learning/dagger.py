@@ -23,7 +23,7 @@ from pvn.learning.checkpoint import load_weights, read_tensors, write_tensors
 from pvn.learning.optimisation import OnProgress, OptimizerName, diverged, ignore_progress, is_finite
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig, OracleMemory
-from pvn.rollout.policy import NarrowingPolicy, rows_of
+from pvn.rollout.policy import Policy
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
@@ -90,9 +90,11 @@ class MixtureMemory:
 class Mixture:
     """A policy that, at each step of each flight, acts as the oracle or as the learner, drawn at random."""
 
+    memory_has_rows = True
+
     def __init__(
         self,
-        learner: NarrowingPolicy,
+        learner: Policy,
         oracle: Oracle,
         oracle_share: float,
         simulator: SimulatorConfig,
@@ -117,17 +119,11 @@ class Mixture:
         action = torch.where(is_oracle.to(shown.device)[memory.flights, None], shown, own)
         return action, replace(memory, learner=learner, oracle=oracle, wanted=shown / self.max_action)
 
-    def narrow(self, memory: MixtureMemory, flights: Tensor) -> MixtureMemory:
-        """The memory of some flights (b,) alone."""
-        return replace(
-            rows_of(replace(memory, learner=None), flights), learner=self.learner.narrow(memory.learner, flights)
-        )
-
 
 def collect(
     segments: Sequence[Segment],
     flights: Sequence[int],
-    make_learner: Callable[[Sequence[Demonstration]], NarrowingPolicy],
+    make_learner: Callable[[Sequence[Demonstration]], Policy],
     observe: Callable[[Observation, Any], Tensor],
     *,
     oracle_share: float,

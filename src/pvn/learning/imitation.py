@@ -49,7 +49,6 @@ from pvn.model.agent import LearnedAgent
 from pvn.model.decision import Decision
 from pvn.model.layers import ready_to_fly
 from pvn.model.mapping import InstructedModel
-from pvn.rollout.policy import NarrowingPolicy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.systems import AGENT_FILE
 
@@ -61,7 +60,7 @@ Losses = dict[str, Tensor]
 """By name, each a mean over the predictions that it applies to."""
 
 
-class ImitatingAgent(LearnedAgent, NarrowingPolicy, Protocol):
+class ImitatingAgent(LearnedAgent, Protocol):
     """An agent that learns by imitation."""
 
     @property

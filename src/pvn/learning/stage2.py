@@ -22,7 +22,6 @@ from pvn.learning.losses import target_distributions
 from pvn.learning.optimisation import OnProgress, ignore_progress, optimizer_class
 from pvn.model.execution import ExecutionModel, begin_progress, look_around, to_action, update_progress
 from pvn.rollout.oracle import OracleConfig
-from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Demonstration, Task
 
@@ -67,6 +66,8 @@ class DemonstratedVisitationMemory:
 class DemonstratedVisitation:
     """Stage 2 flown by the demonstrated distributions in place of predicted ones."""
 
+    memory_has_rows = True
+
     def __init__(
         self,
         execution: ExecutionModel,
@@ -102,10 +103,6 @@ class DemonstratedVisitation:
         seen = look_around(memory.parts, progress, pose, config)
         action = to_action(self.execution(seen), self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
         return action, replace(memory, progress=progress, seen=seen)
-
-    def narrow(self, memory: DemonstratedVisitationMemory, flights: Tensor) -> DemonstratedVisitationMemory:
-        """The memory of some flights (b,) alone."""
-        return rows_of(memory, flights)
 
 
 def action_loss(output: Tensor, wanted: Tensor, stop_weight: float) -> Tensor:

@@ -23,7 +23,6 @@ from pvn.model.instruction import InstructionEncoder, pad_tokens
 from pvn.model.layers import in_device_layout, ready_to_fly
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
 from pvn.model.resnet import normalised
-from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -136,9 +135,9 @@ class ChaplotMemory:
     gate: Tensor
     """Of the instructions (B, 64)."""
     state: Tensor
-    """The recurrent network's state (1, B, hidden)."""
+    """The recurrent network's state (B, hidden)."""
     cell: Tensor
-    """Its cells (1, B, hidden)."""
+    """Its cells (B, hidden)."""
     output: Tensor | None
     """The last output (B, 3); None before the first step."""
     step: int
@@ -147,7 +146,7 @@ class ChaplotMemory:
 class Chaplot:
     """A policy made of the trained networks."""
 
-    plan_every, grid = 1, None
+    memory_has_rows, plan_every, grid = True, 1, None
 
     def __init__(
         self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
@@ -173,24 +172,19 @@ class Chaplot:
     def begin(self, tasks: Sequence[Task], device: torch.device) -> ChaplotMemory:
         """Encode the instructions."""
         tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
-        nothing = torch.zeros((1, len(tasks), self.model.config.hidden), device=device)
+        nothing = torch.zeros((len(tasks), self.model.config.hidden), device=device)
         return ChaplotMemory(gate=self.model.gate_channels(tokens), state=nothing, cell=nothing, output=None, step=0)
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: ChaplotMemory) -> tuple[Tensor, ChaplotMemory]:
         """Encode the picture through the instruction's gate, update the recurrent state, and decide."""
         seen = self.model.attend(observation.image, memory.gate)
-        states, (state, cell) = self.model.lstm(seen[:, None], (memory.state, memory.cell))
+        states, (state, cell) = self.model.lstm(seen[:, None], (memory.state[None], memory.cell[None]))
         # The authors' code counts every step of a flight twice, but once in training; here it counts once in both.
         step = torch.full((len(seen),), memory.step, device=seen.device)
         output = self.model.decide(states[:, 0], step)
         action = to_action(output, self.stop_threshold, self.simulator)
-        return action, replace(memory, state=state, cell=cell, output=output, step=memory.step + 1)
-
-    def narrow(self, memory: ChaplotMemory, flights: Tensor) -> ChaplotMemory:
-        """The memory of some flights (b,) alone."""
-        rows = rows_of(replace(memory, state=memory.state[0], cell=memory.cell[0]), flights)
-        return replace(rows, state=rows.state[None], cell=rows.cell[None])
+        return action, replace(memory, state=state[0], cell=cell[0], output=output, step=memory.step + 1)
 
     def maps(self, memory: ChaplotMemory) -> AgentMaps | None:
         """None: it has no maps."""

@@ -23,18 +23,17 @@ from pvn.model.instruction import EncodedInstructions, pad_tokens
 from pvn.model.layers import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.mapping import (
     AuxiliaryHeads,
+    CarriedMap,
     Frames,
-    KeptMap,
     MappingConfig,
     MappingModel,
     SemanticMemory,
     carry_maps,
-    keep_map,
+    copy_map,
     one_frame_each,
     to_drone_frame,
 )
 from pvn.model.resnet import Block
-from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -162,7 +161,7 @@ class GSMNMemory:
 class GSMN:
     """A policy made of GSMN's trained networks."""
 
-    plan_every = 1
+    memory_has_rows, plan_every = True, 1
 
     def __init__(
         self, model: GSMNModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
@@ -210,19 +209,15 @@ class GSMN:
         action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
 
-    def narrow(self, memory: GSMNMemory, flights: Tensor) -> GSMNMemory:
-        """The memory of some flights (b,) alone."""
-        return rows_of(memory, flights)
-
-    def keep(self, memory: GSMNMemory, flight: int) -> KeptMap:
+    def carry(self, memory: GSMNMemory, flight: int) -> CarriedMap:
         """The map of one flight."""
-        return keep_map(memory.origin, memory.semantic, flight)
+        return copy_map(memory.origin, memory.semantic, flight)
 
     @torch.inference_mode()
-    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
+    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
         """Encode the instructions; the maps are those of the flights before, carried to where these start."""
         memory = self.begin(tasks, device)
-        return replace(memory, semantic=carry_maps(kept, memory.origin, self.model.places, self.grid))
+        return replace(memory, semantic=carry_maps(carried, memory.origin, self.model.places, self.grid))
 
     def maps(self, memory: GSMNMemory) -> AgentMaps | None:
         """The map as it is now; GSMN predicts no distributions."""

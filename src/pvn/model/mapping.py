@@ -212,7 +212,7 @@ def to_drone_frame(maps: Tensor, pose_map: Tensor, places: Tensor, grid: MapGrid
 
 
 @dataclass(frozen=True)
-class KeptMap:
+class CarriedMap:
     """The map that one flight leaves to the next."""
 
     origin: Tensor
@@ -223,28 +223,29 @@ class KeptMap:
     """(S * S,) bool."""
 
 
-def keep_map(origin: Tensor, memory: SemanticMemory, flight: int) -> KeptMap:
+def copy_map(origin: Tensor, memory: SemanticMemory, flight: int) -> CarriedMap:
     """The map of one of B flights with start poses (B, 3); a copy, so that the others can be freed."""
-    return KeptMap(origin[flight].clone(), memory.value[flight].clone(), memory.is_known[flight].clone())
+    return CarriedMap(origin[flight].clone(), memory.value[flight].clone(), memory.is_known[flight].clone())
 
 
-def carry_maps(kept: Sequence[KeptMap], origin: Tensor, places: Tensor, grid: MapGrid) -> SemanticMemory:
-    """The kept maps in the frames of other start poses (B, 3), x, y, yaw, field frame; places (S * S, 2) of the grid.
+def carry_maps(carried: Sequence[CarriedMap], origin: Tensor, places: Tensor, grid: MapGrid) -> SemanticMemory:
+    """Maps of earlier flights in the frames of new start poses (B, 3), x, y, yaw, field frame.
 
-    A cell takes the mean of the known ones among the four around its place, weighted by nearness, and is known if they
-    have at least half of the weight: cells that were never in view do not dilute their neighbours.
+    places (S * S, 2): centres of the grid's cells. A cell takes the mean of the known cells among the four around its
+    place, weighted by nearness, and is known if they have at least half of the weight: cells that were never in view do
+    not dilute their neighbours.
     """
-    is_known = torch.stack([one.is_known for one in kept]).to(origin)
-    values = torch.stack([one.value for one in kept]).to(origin) * is_known[..., None]
+    is_known = torch.stack([one.is_known for one in carried]).to(origin)
+    values = torch.stack([one.value for one in carried]).to(origin) * is_known[..., None]
     layers = torch.cat([values, is_known[..., None]], -1)  # (B, S * S, 33)
-    before = torch.stack([one.origin for one in kept]).to(origin)
+    before = torch.stack([one.origin for one in carried]).to(origin)
     nothing = torch.zeros_like(origin)
     pose_world = torch.cat([origin[:, :2], nothing, origin[:, 2:]], -1)  # level, and at no height that matters
-    maps = layers.view(len(kept), grid.size, grid.size, -1).permute(0, 3, 1, 2)
-    carried = to_drone_frame(maps, pose_in_map(pose_world, before), places, grid).flatten(2).transpose(1, 2)
-    weight = carried[..., -1:]
+    maps = layers.view(len(carried), grid.size, grid.size, -1).permute(0, 3, 1, 2)
+    moved = to_drone_frame(maps, pose_in_map(pose_world, before), places, grid).flatten(2).transpose(1, 2)
+    weight = moved[..., -1:]
     has_enough = weight >= 0.5 - 1e-4
-    value = torch.where(has_enough, carried[..., :-1] / weight.clamp(min=0.25), 0.0)
+    value = torch.where(has_enough, moved[..., :-1] / weight.clamp(min=0.25), 0.0)
     return SemanticMemory(value.contiguous(), has_enough[..., 0])
 
 

@@ -23,7 +23,7 @@ from pvn.model.execution import (
 )
 from pvn.model.instruction import EncodedInstructions, pad_tokens
 from pvn.model.layers import ready_to_fly
-from pvn.model.mapping import KeptMap, SemanticMemory, carry_maps, keep_map, one_frame_each
+from pvn.model.mapping import CarriedMap, SemanticMemory, carry_maps, copy_map, one_frame_each
 from pvn.model.visitation import (
     GOAL,
     OVERHEAD_MARGIN,
@@ -34,7 +34,6 @@ from pvn.model.visitation import (
     stays_at_start,
 )
 from pvn.rollout.flight import simulator_for
-from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import TURNED_WITHIN, Task
 
@@ -71,6 +70,8 @@ class PVNMemory:
 
 class PVN:
     """A policy made of a trained stage 1 and a trained stage 2."""
+
+    memory_has_rows = True
 
     def __init__(
         self,
@@ -225,21 +226,17 @@ class PVN:
         ending = torch.where(is_turning[:, None], turn, stop)
         return torch.where(has_arrived[:, None], ending, action), turned + is_turning
 
-    def narrow(self, memory: PVNMemory, flights: Tensor) -> PVNMemory:
-        """The memory of some flights (b,) alone."""
-        return rows_of(memory, flights)
-
-    def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
+    def carry(self, memory: PVNMemory, flight: int) -> CarriedMap:
         """The map of one flight."""
-        return keep_map(memory.origin, memory.semantic, flight)
+        return copy_map(memory.origin, memory.semantic, flight)
 
     @torch.inference_mode()
-    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Encode the instructions; the maps are those of the flights before, carried to where these start."""
         memory = self.begin(tasks, device)
         if self.visitation.config.overhead_px is not None:
             return memory
-        return replace(memory, semantic=carry_maps(kept, memory.origin, self.visitation.places, self.grid))
+        return replace(memory, semantic=carry_maps(carried, memory.origin, self.visitation.places, self.grid))
 
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
         """The map as it is now, and the last prediction."""
@@ -288,6 +285,7 @@ class IdealAct:
     It does not turn at the goal.
     """
 
+    memory_has_rows = True
     stop_threshold = None
 
     def __init__(self, agent: PVN) -> None:
@@ -299,17 +297,13 @@ class IdealAct:
         """Memory of the wrapped PVN."""
         return self.agent.begin(tasks, device)
 
-    def narrow(self, memory: PVNMemory, flights: Tensor) -> PVNMemory:
-        """The memory of some flights (b,) alone."""
-        return rows_of(memory, flights)
-
-    def keep(self, memory: PVNMemory, flight: int) -> KeptMap:
+    def carry(self, memory: PVNMemory, flight: int) -> CarriedMap:
         """The map of one flight of the wrapped PVN."""
-        return self.agent.keep(memory, flight)
+        return self.agent.carry(memory, flight)
 
-    def begin_with(self, kept: Sequence[KeptMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Memory of the wrapped PVN with the maps of the flights before."""
-        return self.agent.begin_with(kept, tasks, device)
+        return self.agent.begin_with(carried, tasks, device)
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pvn.rollout.policy import KeepingPolicy, NarrowingPolicy, Policy
+from pvn.rollout.policy import CarryingPolicy, Policy
 from pvn.simulator.interface import Observation
 from pvn.world.task import Task
 
@@ -26,29 +26,29 @@ class DelayedMemory:
 
 @dataclass(frozen=True)
 class Delayed:
-    """Another policy, of which every action, stopping too, is taken some steps late; until then the drone hovers."""
+    """Another policy whose actions, stopping too, are all taken some steps late; until then the drone hovers."""
 
     policy: Policy
     num_steps: int
+
+    @property
+    def memory_has_rows(self) -> bool:
+        """Whether flights that have ended can leave the batch."""
+        return getattr(self.policy, "memory_has_rows", False)
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
         """Nothing is decided on yet."""
         return self._undecided(self.policy.begin(tasks, device), len(tasks), device)
 
-    def keep(self, memory: DelayedMemory, flight: int) -> Any:
-        """What the policy keeps of one flight; None if it keeps nothing."""
-        return self.policy.keep(memory.policy, flight) if isinstance(self.policy, KeepingPolicy) else None
+    def carry(self, memory: DelayedMemory, flight: int) -> Any:
+        """What the policy carries over from one flight; None if it carries nothing."""
+        return self.policy.carry(memory.policy, flight) if isinstance(self.policy, CarryingPolicy) else None
 
-    def begin_with(self, kept: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
-        """The policy's memory with what it kept; nothing is decided on yet."""
-        if not isinstance(self.policy, KeepingPolicy):
+    def begin_with(self, carried: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> DelayedMemory:
+        """The policy's memory with what it carried over; nothing is decided on yet."""
+        if not isinstance(self.policy, CarryingPolicy):
             return self.begin(tasks, device)
-        return self._undecided(self.policy.begin_with(kept, tasks, device), len(tasks), device)
-
-    def narrow(self, memory: DelayedMemory, flights: Tensor) -> DelayedMemory:
-        """The memory of some flights (b,) alone."""
-        assert isinstance(self.policy, NarrowingPolicy)  # all agents here are
-        return DelayedMemory(self.policy.narrow(memory.policy, flights), memory.waiting[flights])
+        return self._undecided(self.policy.begin_with(carried, tasks, device), len(tasks), device)
 
     def _undecided(self, memory: Any, num_flights: int, device: torch.device) -> DelayedMemory:
         return DelayedMemory(memory, torch.zeros((num_flights, self.num_steps, 3), device=device))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pvn.rollout.policy import FlightSimulator, NarrowingPolicy, NarrowingSimulator, OnStep, Policy
+from pvn.rollout.policy import FlightSimulator, OnStep, Policy, SelectingSimulator, rows_of
 from pvn.simulator.interface import STOP, SimulatorConfig
 from pvn.world.task import HORIZON, Task, distinct_layouts
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 FEW_FLIGHTS = 8
 """A CPU flies up to this many at once with one thread."""
-NARROWED_AT = 0.75
-"""Once this share of a batch's flights or less still fly, the others leave it: not at every end, since maps are
-copied."""
+SHRUNK_AT = 0.75
+"""Flights that have ended leave their batch once at most this share of it still flies: not after every end, since maps
+are copied."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ def _fly_to_the_end(
         action = action.to(stop)
         if watch is not None:
             watch(step, observation, action, memory)
-        is_narrowed = (watch is None or not watches_all) and len(left) <= NARROWED_AT * len(flights)
-        if is_narrowed and isinstance(policy, NarrowingPolicy) and isinstance(simulator, NarrowingSimulator):
-            simulator, memory = simulator.narrowed(left), policy.narrow(memory, left)
+        is_shrunk = (watch is None or not watches_all) and len(left) <= SHRUNK_AT * len(flights)
+        if is_shrunk and getattr(policy, "memory_has_rows", False) and isinstance(simulator, SelectingSimulator):
+            simulator, memory = simulator.select(left), rows_of(memory, left)
             flights, is_flying, action = flights[left], is_flying[left], action[left]
             left = torch.arange(len(flights), device=device)
         # A flight that has ended brakes, regardless of the policy's action.

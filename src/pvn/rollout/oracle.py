@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from pvn.geometry import padded_paths, wrap_angle
-from pvn.rollout.policy import rows_of
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import TURNED_WITHIN, Demonstration, Task
 
@@ -77,6 +76,8 @@ def _pick(values: Tensor, index: Tensor) -> Tensor:
 
 class Oracle:
     """Follows each task's demonstrated path and stops at its end."""
+
+    memory_has_rows = True
 
     def __init__(
         self,
@@ -165,7 +166,3 @@ class Oracle:
         stop = has_arrived & ~is_turning
         action = torch.stack([speed * ~has_arrived, yaw_rate * ~stop, stop.to(speed)], -1)
         return action, replace(memory, index=index, step=memory.step + 1, has_arrived=has_arrived, is_lost=is_lost)
-
-    def narrow(self, memory: OracleMemory, flights: Tensor) -> OracleMemory:
-        """The memory of some flights (b,) alone."""
-        return rows_of(memory, flights)

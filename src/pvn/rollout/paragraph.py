@@ -1,4 +1,4 @@
-"""Instructions flown one after another: each flight starts where the last one ended, with what its policy kept."""
+"""Instructions flown one after another: each flight starts where the last one ended, with the map carried over."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import torch
 from torch import Tensor
 
 from pvn.rollout.flight import FlightLog, fly
-from pvn.rollout.policy import FlightSimulator, KeepingPolicy, OnStep, Policy
+from pvn.rollout.policy import CarryingPolicy, FlightSimulator, OnStep, Policy
 from pvn.simulator.interface import STOP, Observation
 from pvn.world.task import HORIZON, Task
 
-Kept = tuple[Any, ...] | None
-"""What a policy keeps of each of B flights; None for a policy that keeps nothing."""
+Carried = tuple[Any, ...] | None
+"""What a policy carries over from each of B flights; None for a policy that carries nothing."""
 
 
 @dataclass(frozen=True)
 class _Continuing:
-    """A policy that begins with what it kept of earlier flights."""
+    """A policy that begins with what it carries over from earlier flights."""
 
-    policy: KeepingPolicy
-    kept: Sequence[Any]
+    policy: CarryingPolicy
+    carried: Sequence[Any]
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
-        """Memory at the start of the tasks' flights, with what was kept."""
-        return self.policy.begin_with(self.kept, tasks, device)
+        """Memory at the start of the tasks' flights, with what was carried over."""
+        return self.policy.begin_with(self.carried, tasks, device)
 
     def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
         """The policy's own action."""
@@ -43,28 +43,28 @@ def fly_on(
     simulator: FlightSimulator,
     tasks: Sequence[Task],
     policy: Policy,
-    kept: Kept = None,
+    carried: Carried = None,
     *,
     horizon: int = HORIZON,
     watch: OnStep | None = None,
-) -> tuple[FlightLog, Kept]:
-    """Fly every task as `fly` does, and return with the log what the policy keeps for the flights that follow.
+) -> tuple[FlightLog, Carried]:
+    """Fly every task as `fly` does, and return with the log what the policy carries over to the flights that follow.
 
-    kept: what it kept of the flights before, one for each task; None for the first ones. A policy that cannot keep
-    anything begins anew.
+    carried: from the flights before, one for each task; None for the first ones. A policy that carries nothing begins
+    anew.
     """
-    if not isinstance(policy, KeepingPolicy):
+    if not isinstance(policy, CarryingPolicy):
         return fly(simulator, tasks, policy, horizon=horizon, watch=watch), None
     left: dict[int, Any] = {}
 
     def keep(step: int, observation: Observation, action: Tensor, memory: Any) -> None:
-        # At a flight's own end: what it sees while it waits for the others in its batch must not change what it keeps.
+        # At a flight's own end: what it sees while it waits for the others must not change what it carries over.
         for flight, stops in enumerate((action[:, STOP] > 0.5).tolist()):
             if flight not in left and (stops or step == horizon - 1):
-                left[flight] = policy.keep(memory, flight)
+                left[flight] = policy.carry(memory, flight)
         if watch is not None:
             watch(step, observation, action, memory)
 
-    flown = policy if kept is None else _Continuing(policy, kept)
+    flown = policy if carried is None else _Continuing(policy, carried)
     log = fly(simulator, tasks, flown, horizon=horizon, watch=keep)
     return log, tuple(left[flight] for flight in range(len(tasks)))

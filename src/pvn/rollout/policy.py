@@ -19,7 +19,11 @@ OnStep = Callable[[int, Observation, Tensor, Any], None]
 
 
 class Policy(Protocol):
-    """Decides what B drones do next. It keeps nothing between calls: its memory is returned and passed back in."""
+    """Decides what B drones do next. It keeps no state: its memory is returned and passed back in.
+
+    A policy may declare `memory_has_rows = True`: its memory consists of tensors with a row for each flight, and of
+    numbers and None that all flights share, in dataclasses or alone. Flights that have ended can then leave its batch.
+    """
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
         """Memory at the start of the tasks' flights."""
@@ -29,22 +33,14 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class KeepingPolicy(Policy, Protocol):
-    """A policy that can begin a flight with something it keeps of the flight before, such as its map."""
+class CarryingPolicy(Policy, Protocol):
+    """A policy that can carry something over from one flight to the next, such as its map."""
 
-    def keep(self, memory: Any, flight: int) -> Any:
-        """What it keeps of one flight, given by its index in the batch."""
+    def carry(self, memory: Any, flight: int) -> Any:
+        """What it carries over from one flight, given by its index in the batch."""
 
-    def begin_with(self, kept: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> Any:
-        """Memory at the start of the tasks' flights, with what was kept of the flight before each."""
-
-
-@runtime_checkable
-class NarrowingPolicy(Policy, Protocol):
-    """A policy that can go on with some of its flights, so that those that have ended cost nothing more."""
-
-    def narrow(self, memory: Any, flights: Tensor) -> Any:
-        """The memory of some flights (b,) alone, given by their indices in the batch."""
+    def begin_with(self, carried: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> Any:
+        """Memory at the start of the tasks' flights, with what was carried over from the flight before each."""
 
 
 class FlightSimulator(Protocol):
@@ -74,16 +70,17 @@ class FlightSimulator(Protocol):
 
 
 @runtime_checkable
-class NarrowingSimulator(FlightSimulator, Protocol):
+class SelectingSimulator(FlightSimulator, Protocol):
     """A simulator that can go on with some of its flights."""
 
-    def narrowed(self, flights: Tensor) -> FlightSimulator:
+    def select(self, flights: Tensor) -> FlightSimulator:
         """A simulator of some flights (b,) alone, as they are now, in the same fields."""
 
 
 def rows_of(memory: Memory, flights: Tensor) -> Memory:
-    """The rows of some flights (b,) of a memory: of each tensor, whose first axis must be the flights, in it and in
-    the dataclasses in it. Numbers and None are what flights share; anything else is refused.
+    """The rows of some flights (b,) of a memory, given by their indices in the batch.
+
+    Rows are taken from each tensor, also inside dataclasses; flights share numbers and None. Anything else is refused.
     """
     if isinstance(memory, Tensor):
         return cast(Memory, memory[flights])

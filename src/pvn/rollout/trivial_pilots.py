@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from pvn.world.task import Task
 class Stop:
     """Stops in the first step."""
 
+    memory_has_rows = True
+
     def begin(self, tasks: Sequence[Task], device: torch.device) -> None:
         """No memory is needed."""
 
@@ -23,9 +26,6 @@ class Stop:
         action = torch.zeros((len(observation.pose_world), 3), device=observation.pose_world.device)
         action[:, 2] = 1.0
         return action, None
-
-    def narrow(self, memory: None, flights: Tensor) -> None:
-        """No memory is needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +36,7 @@ class Average:
     """Forward speed, m/s: the paper's 0.88 m a step."""
     num_steps: int = 18
     """The step in which it stops (paper)."""
+    memory_has_rows: ClassVar[bool] = True
 
     def begin(self, tasks: Sequence[Task], device: torch.device) -> int:
         """The number of steps taken: 0."""
@@ -47,7 +48,3 @@ class Average:
         row = torch.tensor([0.0 if stops else self.speed, 0.0, float(stops)])
         action = row.to(observation.pose_world.device).repeat(len(observation.pose_world), 1)
         return action, memory + 1
-
-    def narrow(self, memory: int, flights: Tensor) -> int:
-        """The number of steps taken, which all flights share."""
-        return memory

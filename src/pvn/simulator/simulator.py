@@ -140,7 +140,7 @@ class Simulator:
         other._make_flights(1)
         return other
 
-    def narrowed(self, flights: Tensor) -> Simulator:
+    def select(self, flights: Tensor) -> Simulator:
         """A simulator of some flights (b,) alone, as they are now.
 
         The fields are shared; they must not be replaced while both simulators are used.

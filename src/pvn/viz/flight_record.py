@@ -16,7 +16,7 @@ from pvn.geometry import Camera, MapGrid
 from pvn.model.agent import Agent
 from pvn.paths import Points, wrap_radians
 from pvn.rollout.flight import FlightLog, fly, simulator_for
-from pvn.rollout.paragraph import Kept, fly_on, next_starts
+from pvn.rollout.paragraph import Carried, fly_on, next_starts
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
@@ -82,7 +82,7 @@ class FlightRecord:
     """The drone's."""
     stop_threshold: float | None = None
     """The pilot stops when its stop probability exceeds this; None if it decides differently."""
-    kept: Kept = None
+    carried: Carried = None
     """What the pilot keeps for a flight that continues this one."""
 
     @property
@@ -173,7 +173,7 @@ def fly_and_record(
     task: Task,
     *,
     demonstrated: Points | None = None,
-    kept: Kept = None,
+    carried: Carried = None,
     device: str = "cpu",
     horizon: int = HORIZON,
     watch: Callable[[Moment], None] = lambda moment: None,
@@ -181,8 +181,8 @@ def fly_and_record(
     """Fly one task and record everything.
 
     demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle follows it.
-    kept: what the pilot kept of the flight that this one continues. watch(moment) is called before each step; an
-    exception it raises ends the flight.
+    carried: what the pilot carries over from the flight that this one continues. watch(moment) is called before each
+    step; an exception it raises ends the flight.
     """
     agent, moments = pilot.agent, list[Moment]()
     policy = pilot.policy_for([] if demonstrated is None else [Demonstration(task, demonstrated)])
@@ -203,7 +203,7 @@ def fly_and_record(
         watch(moment)
 
     simulator = simulator_for([task], device=device, config=pilot.config)
-    log, kept = fly_on(simulator, [task], policy, kept, horizon=horizon, watch=keep)
+    log, carried = fly_on(simulator, [task], policy, carried, horizon=horizon, watch=keep)
     return FlightRecord(
         pilot=pilot.name,
         task=task,
@@ -213,7 +213,7 @@ def fly_and_record(
         step_seconds=pilot.config.step_seconds,
         camera=pilot.config.camera,
         stop_threshold=None if agent is None else agent.stop_threshold,
-        kept=kept,
+        carried=carried,
     )
 
 
@@ -225,10 +225,10 @@ def fly_next(
     device: str = "cpu",
     horizon: int = HORIZON,
 ) -> FlightRecord:
-    """Fly another instruction from where a recorded flight of the same pilot ended, with what it kept."""
+    """Fly another instruction from where a recorded flight of the same pilot ended, with what it carries over."""
     (start,) = next_starts(record.log)
     task = replace(record.task, start=start, instruction=instruction)
-    return fly_and_record(pilot, task, kept=record.kept, device=device, horizon=horizon)
+    return fly_and_record(pilot, task, carried=record.carried, device=device, horizon=horizon)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.typed_instruction import check_typed, clean_instruction
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.paths import Points
-from pvn.rollout.paragraph import Kept, next_starts
+from pvn.rollout.paragraph import Carried, next_starts
 from pvn.systems import DEFAULT_AGENT
 from pvn.viz.flight_record import FlightRecord
 from pvn.world.landmarks import METRES_PER_CONFIG, landmark_class
@@ -81,7 +81,7 @@ class Continuation:
 
     start: Pose
     """Where it ended."""
-    kept: Kept
+    carried: Carried
     """What the pilot keeps of it, its map above all."""
 
 
@@ -164,12 +164,12 @@ class FlightSetup:
 
     def after(self, record: FlightRecord) -> FlightSetup:
         """What comes after a flight that was set up like this: another instruction from where it ended."""
-        left = Continuation(next_starts(record.log)[0], record.kept)
+        left = Continuation(next_starts(record.log)[0], record.carried)
         return replace(self, continues=left, earlier=(*self.earlier, record.task.instruction), instruction="")
 
     def flown(self) -> FlightSetup:
         """The same to look back at: without the pilot's map, which would take memory for nothing."""
-        return self if self.continues is None else replace(self, continues=replace(self.continues, kept=None))
+        return self if self.continues is None else replace(self, continues=replace(self.continues, carried=None))
 
     def check(self, vocabulary: Vocabulary | None) -> None:
         """Refuse what no pilot can fly, or of which the pilot knows nothing; vocabulary: the words that it knows."""

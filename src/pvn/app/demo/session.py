@@ -121,7 +121,7 @@ class Session(SetupSession):
                     pilot,
                     setup.task,
                     demonstrated=setup.demonstrated,
-                    kept=None if setup.continues is None else setup.continues.kept,
+                    carried=None if setup.continues is None else setup.continues.carried,
                     device=self._shared.device,
                     watch=lambda moment: self._on_step(flight, moment),
                 )
