@@ -94,16 +94,16 @@ def quick_plus(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pictures are empty files, which are written faster."""
-    from pvn.viz import flight_files, flight_picture, paragraph_picture
+    from pvn.viz import flight_files, flight_pictures
 
     def touch(path, *arguments, **options):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
-    monkeypatch.setattr(flight_picture, "draw_flight", touch)
-    monkeypatch.setattr(flight_picture, "prepare", lambda layout: None)
+    monkeypatch.setattr(flight_pictures, "draw_flight", touch)
+    monkeypatch.setattr(flight_pictures, "prepare", lambda layout: None)
     monkeypatch.setattr(flight_files, "draw_summary", touch)
-    monkeypatch.setattr(paragraph_picture, "draw_paragraph", touch)
+    monkeypatch.setattr(flight_pictures, "draw_paragraph", touch)
 
 
 def _set_landmark_classes(classes):

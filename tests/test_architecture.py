@@ -128,7 +128,7 @@ def test_the_readme_tree_is_the_tree_on_disk():
 
 def test_modules_stay_readable_in_one_sitting():
     for path in PACKAGE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 400, path
+        assert len(path.read_text().splitlines()) <= 450, path
 
 
 def test_every_data_file_is_in_the_wheel():

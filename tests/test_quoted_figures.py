@@ -28,7 +28,7 @@ from pvn.corpus.natural.bundled import natural_segments
 from pvn.evaluation.summary import Summary
 from pvn.geometry import Camera
 from pvn.simulator.interface import SimulatorConfig
-from pvn.viz.film_frames import FRAMES_PER_STEP
+from pvn.viz.film import FRAMES_PER_STEP
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.task import MAX_CHARACTERS, MAX_WORDS
 

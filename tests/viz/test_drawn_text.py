@@ -11,12 +11,10 @@ from matplotlib import font_manager
 from matplotlib.image import imread
 from PIL import Image
 
-from pvn.viz import drawn_text, film_frames
+from pvn.viz import drawn_text, film
 from pvn.viz.drawn_text import as_typed, drawable, quoted, width_of, wrapped
-from pvn.viz.flight_picture import draw_flight
+from pvn.viz.flight_pictures import draw_flight, draw_paragraph, draw_summary
 from pvn.viz.flight_record import FirstPictures
-from pvn.viz.paragraph_picture import draw_paragraph
-from pvn.viz.summary_figure import draw_summary
 
 ODD = "go to the gorilla 大象 🐘🦒 then اذهب $x^2$ naïve Θ"
 
@@ -77,8 +75,8 @@ def test_pictures_and_films_show_chinese(with_chinese, mapless_record, tmp_path)
     def inked(text):
         record = replace(mapless_record, task=replace(mapless_record.task, instruction=text))
         draw_paragraph(tmp_path / "paragraph.png", [record])
-        image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
-        film_frames._draw_instruction(image, text)
+        image = Image.new("RGB", (film.WIDTH, film.HEIGHT))
+        film._draw_instruction(image, text)
         paragraph = imread(tmp_path / "paragraph.png")[..., :3]
         return int((paragraph.max(-1) < 0.2).sum()), int((np.asarray(image)[..., 0] > 128).sum())
 
@@ -120,10 +118,10 @@ def test_how_a_flight_ended_fits_above_the_view_of_a_film(mapless_record):
     pose[:, -1, :2] = torch.tensor([4.0, 0.6])
     flight = replace(mapless_record, log=replace(mapless_record.log, pose_world=pose), demonstrated=None)
     assert len(flight.outcome) > 80, flight.outcome
-    image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
-    film_frames._draw_end(image, flight)
+    image = Image.new("RGB", (film.WIDTH, film.HEIGHT))
+    film._draw_end(image, flight)
     rows, columns = np.asarray(image).max(-1).nonzero()
-    left, top, right, _ = film_frames.VIEW
+    left, top, right, _ = film.VIEW
     assert columns.min() >= left and columns.max() <= right and rows.max() < top
     assert np.asarray(image)[rows, columns].std() > 30, "there are words"
 
@@ -133,12 +131,12 @@ def test_how_a_flight_ended_fits_above_the_view_of_a_film(mapless_record):
     "text", ["go", ODD, "go to the well and " * 25, "o" * 1000], ids=["short", "odd", "many", "long"]
 )
 def test_all_of_the_instruction_fits_above_a_film(text):
-    image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
-    film_frames._draw_instruction(image, text)
+    image = Image.new("RGB", (film.WIDTH, film.HEIGHT))
+    film._draw_instruction(image, text)
     rows, columns = np.asarray(image).max(-1).nonzero()
     assert rows.min() >= 0 and rows.max() < 90, "the legend begins there"
-    assert columns.max() < film_frames.WIDTH - 10
-    lines = wrapped(text, film_frames.SMALLEST_PX, film_frames.WIDTH - 40)
+    assert columns.max() < film.WIDTH - 10
+    lines = wrapped(text, film.SMALLEST_PX, film.WIDTH - 40)
     assert "".join(lines).replace(" ", "") == text.replace(" ", ""), "nothing is cut off"
 
 
@@ -160,7 +158,7 @@ def test_a_text_that_fits_is_not_cut():
 
 @pytest.mark.long
 def test_a_text_of_1200_words_leaves_a_film_its_layout():
-    image = Image.new("RGB", (film_frames.WIDTH, film_frames.HEIGHT))
-    film_frames._draw_instruction(image, "go to the well and then on " * 200)
+    image = Image.new("RGB", (film.WIDTH, film.HEIGHT))
+    film._draw_instruction(image, "go to the well and then on " * 200)
     rows, columns = np.asarray(image).max(-1).nonzero()
-    assert rows.max() < 90 and columns.max() < film_frames.WIDTH - 10
+    assert rows.max() < 90 and columns.max() < film.WIDTH - 10

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from pvn.geometry import MapGrid
-from pvn.viz.field_views import EXTENT, REACH, as_bytes, field_from_above, in_grey, lay_over_field, to_pixels
+from pvn.viz.pictures import EXTENT, REACH, as_bytes, field_from_above, in_grey, lay_over_field, to_pixels
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 
 SIZE_PX = 480

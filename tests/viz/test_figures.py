@@ -12,16 +12,14 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from pvn.viz import field_views, flight_picture, palette, paper_figures
+from pvn.viz import flight_pictures, palette, paper_figures
 from pvn.viz.film import write_film
-from pvn.viz.flight_maps import draw_maps
-from pvn.viz.flight_picture import draw_flight, prepare, steps_shown
+from pvn.viz.flight_pictures import draw_flight, draw_summary, prepare, steps_shown
 from pvn.viz.flight_record import FirstPictures, fly_and_record
-from pvn.viz.paper_figures import GalleryFlight, draw_evolutions, draw_gallery
-from pvn.viz.paper_page import PAGE_INCHES
+from pvn.viz.paper_figures import PAGE_INCHES, GalleryFlight, draw_evolutions, draw_gallery, draw_maps
+from pvn.viz.pictures import taken_from_above
 from pvn.viz.saving import DOTS_PER_INCH, paper_paths
 from pvn.viz.segment_pictures import draw_segment, draw_segments
-from pvn.viz.summary_figure import draw_summary
 
 
 def gallery_flight(record, **changes):
@@ -103,7 +101,7 @@ def test_views_of_a_flight_fill_their_rows_from_the_start_to_the_end(num_steps, 
 def test_views_and_the_field_have_as_many_pixels_as_the_picture_shows_of_them(record, num_steps, monkeypatch, tmp_path):
     """More would take longer, fewer would be blurred."""
     drawn = []
-    monkeypatch.setattr(flight_picture, "save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(flight_pictures, "save_figure", lambda figure, path: drawn.append(figure))
     log = replace(record.log, num_steps=torch.tensor([num_steps]))
     draw_flown(tmp_path / "flight.png", replace(record, log=log))
     (figure,) = drawn
@@ -164,10 +162,10 @@ def draw_flown(path, record):
 
 @pytest.mark.long
 def test_the_field_that_was_drawn_ahead_is_not_drawn_again(record, tmp_path):
-    field_views._drawn_from_above.cache_clear()
+    taken_from_above.cache_clear()
     prepare(record.task.layout)
     draw_flown(tmp_path / "flight.png", record)
-    assert field_views._drawn_from_above.cache_info().misses == 1
+    assert taken_from_above.cache_info().misses == 1
 
 
 DRAWINGS = {

@@ -8,8 +8,19 @@ import pytest
 from PIL import Image
 
 from pvn.viz import film
-from pvn.viz.film import HOLD_SECONDS, write_film
-from pvn.viz.film_frames import FIELD, FRAMES_PER_STEP, GROUNDING, HEIGHT, OWN_PX, SEMANTIC, VIEW, WIDTH, draw_frames
+from pvn.viz.film import (
+    FIELD,
+    FRAMES_PER_STEP,
+    GROUNDING,
+    HEIGHT,
+    HOLD_SECONDS,
+    OWN_PX,
+    SEMANTIC,
+    VIEW,
+    WIDTH,
+    draw_frames,
+    write_film,
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import pytest
 from matplotlib.image import imread
 
 from pvn.evaluation.pilots import load_pilot
-from pvn.viz import flight_files, summary_figure
+from pvn.viz import flight_files, flight_pictures
 from pvn.viz.film import write_film
 from pvn.viz.flight_files import SUFFIXES, fly_to_show, missing_formats, save_flight, write_flight
+from pvn.viz.flight_pictures import draw_summary
 from pvn.viz.rerun_file import write_recording
-from pvn.viz.summary_figure import draw_summary
 
 
 def test_a_pilot_that_does_not_use_its_camera_is_shown_with_pictures(segment, monkeypatch):
@@ -68,7 +68,7 @@ def test_a_summary_without_maps_is_shorter_and_the_same_every_time(mapless_recor
 @pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
 def test_a_summary_shows_above_which_probability_the_pilot_stops(record, stop_threshold, monkeypatch):
     drawn = []
-    monkeypatch.setattr(summary_figure, "save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(flight_pictures, "save_figure", lambda figure, path: drawn.append(figure))
     moments = tuple(
         replace(moment, stop_probability=None if stop_threshold is None else moment.stop_probability)
         for moment in record.moments[:2]

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pvn.viz.field_views import REACH
 from pvn.viz.labels import Rectangle, along_path, place_names, place_numbers
+from pvn.viz.pictures import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout, sample_layout
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.viz import palette
-from pvn.viz.map_pictures import (
+from pvn.viz.pictures import (
     MAX_OPACITY,
     ValueRange,
     grounding_picture,

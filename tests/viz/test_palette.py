@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from pvn.viz import palette
-from pvn.viz.field_views import field_from_above, in_grey, in_muted_colours
+from pvn.viz.pictures import field_from_above, in_grey, in_muted_colours
 from pvn.world.layout import Layout
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear red, green and blue.

@@ -219,7 +219,7 @@ class FigureMaps:
     def run(self) -> None:
         """Fly and draw."""
         from pvn.cli.progress import working
-        from pvn.viz.flight_maps import draw_maps
+        from pvn.viz.paper_figures import draw_maps
         from pvn.viz.saving import paper_paths
 
         paper_paths(self.out)

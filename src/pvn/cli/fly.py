@@ -43,7 +43,7 @@ _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 
 def _prepare_drawing(layout: Layout) -> None:
     """Import what draws flights, and with it Matplotlib, and draw the field from above."""
-    from pvn.viz.flight_picture import prepare
+    from pvn.viz.flight_pictures import prepare
 
     prepare(layout)
 
@@ -237,7 +237,7 @@ class Fly:
             beside.submit(_prepare_drawing, tasks[0].layout)
             with working("flying (and compiling, the first time only)"):
                 log, first_pictures = fly_with_first_pictures(tasks, policy, device=self.device, config=pilot.config)
-            from pvn.viz.flight_picture import draw_flight, views_to_show
+            from pvn.viz.flight_pictures import draw_flight, views_to_show
 
             camera = first_pictures.camera
             following = beside.submit(views_to_show, tasks[0], log, camera, 0)
@@ -254,7 +254,7 @@ class Fly:
         from pvn.corpus.typed_instruction import clean_instruction
         from pvn.rollout.flight import join_logs
         from pvn.viz.flight_files import fly_paragraph_to_show, missing_formats, save_flight
-        from pvn.viz.paragraph_picture import draw_paragraph
+        from pvn.viz.flight_pictures import draw_paragraph
 
         stem = self._stem(first.label)
         others = [clean_instruction(words) for words in self.instructions[1:]]

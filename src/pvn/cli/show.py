@@ -57,7 +57,7 @@ class ShowField:
 
         with working("loading"):
             from pvn.rollout.oracle import Oracle
-            from pvn.viz.flight_picture import draw_flight
+            from pvn.viz.flight_pictures import draw_flight
             from pvn.viz.flight_record import fly_with_first_pictures
             from pvn.viz.saving import picture_path
             from pvn.world.lani import write_layout

@@ -1,4 +1,4 @@
-"""What is drawn onto matplotlib's axes: the field from above, paths and marks on it, and their legends."""
+"""Drawing with Matplotlib: the field from above, paths and marks on it, and their legends."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from matplotlib.patches import Circle, Patch, Polygon
 
 from pvn.viz import palette
 from pvn.viz.drawn_text import as_typed
-from pvn.viz.field_views import REACH, Picture, taken_from_above
 from pvn.viz.labels import Floats, Rectangle, along_path, place_names, place_numbers
+from pvn.viz.pictures import REACH, Picture, taken_from_above
 from pvn.world.layout import Layout
 from pvn.world.task import SUCCESS_M
 
 THIN_EDGE, WIDE_EDGE = 0.4, 0.8
-"""Points of outline, half on each side of a line."""
+"""Width of a line's dark edge, both sides together, points."""
 PATH_WIDTH, PATH_EDGE = 3.2, 1.6
-"""Of a flown path, points."""
+"""Width of a flown path and of its edge, points."""
 LARGE_FIELD_PX = 1000
-"""Pixels across the field from above where it is large."""
+"""Width of a large picture of the field, pixels."""
 NAME_FONT = 8.0
-"""Of landmarks' names, points."""
+"""Font of landmarks' names, points."""
 ARROW = ((1.0, 0.0), (-0.75, 0.72), (-0.35, 0.0), (-0.75, -0.72))
-"""Corners of the arrow at a start, ahead and to the left, as shares of its size."""
+"""Corners of an arrow of size 1: ahead, to the left."""
+START_SIZE = 1.3
+"""Size of the arrow at the start, metres."""
 NOSE = 2.4
-"""Length of the line that shows which way a flight faces at its end, metres."""
+"""Length of the line that shows the heading at the end of a flight, metres."""
 LegendPlace = Literal["outside upper center", "outside lower center", "outside lower left"]
 UPPER: LegendPlace = "outside upper center"
 
 
 def outline(width: float, edge: float = WIDE_EDGE) -> list[Any]:
-    """Path effects that draw a dark edge around a line; widths in points."""
+    """Path effects for a dark edge around a line; widths in points."""
     return [effects.withStroke(linewidth=width + edge, foreground=palette.OUTLINE)]
 
 
 def draw_picture(axis: Axes, picture: Picture, title: str = "", *, font: float = 10) -> None:
-    """A picture (H, W, 3) of the whole field; font in points."""
+    """A picture (H, W, 3) of the field; font in points."""
     axis.imshow(picture, extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xticks=[], yticks=[])
     axis.set_title(title, fontsize=font, pad=2.5 / 7 * font, **as_typed(title))
@@ -60,7 +62,7 @@ def draw_names(
 ) -> list[Rectangle]:
     """The names of landmarks where they hide neither each other nor the avoided lines (P, 2); returns their places.
 
-    A name for which there is no room is left out. metres_per_point: of the field in the picture. options: of
+    A name is left out where there is no room. metres_per_point: the field's scale in the picture. options: for
     `place_names`.
     """
     points = np.concatenate([np.empty((0, 2)), *map(along_path, avoided)])
@@ -81,7 +83,7 @@ def draw_top_down(
     metres_per_point: float,
     avoided: Sequence[npt.NDArray[Any]] = (),
 ) -> list[Rectangle]:
-    """The whole field from above, north up, with the names of landmarks beside the avoided lines; see `draw_names`."""
+    """The field from above, north up, with the names of landmarks beside the avoided lines; see `draw_names`."""
     axis.imshow(taken_from_above(layout, size_px), extent=(*REACH, *REACH))
     axis.set(xlim=REACH, ylim=REACH, xlabel="x east (m)", ylabel="y north (m)")
     return draw_names(axis, layout, metres_per_point, avoided)
@@ -98,27 +100,27 @@ def draw_path(
     )  # fmt: skip
 
 
-def start_arrow(start: Sequence[float], size: float) -> Floats:
-    """Corners (4, 2), field frame, of an arrow at a start pose x, y, yaw; its size in metres."""
+def start_arrow(start: Sequence[float], size: float = START_SIZE) -> Floats:
+    """Corners (4, 2), field frame, of an arrow at a pose x, y, yaw; size in metres."""
     x, y, yaw = start
     turn = np.array([[math.cos(yaw), math.sin(yaw)], [-math.sin(yaw), math.cos(yaw)]])
     corners: Floats = size * np.array(ARROW) @ turn + np.array([x, y])
     return corners
 
 
-def draw_start(axis: Axes, start: Sequence[float], *, size: float = 1.3, edge: float = 1.0) -> None:
+def draw_start(axis: Axes, start: Sequence[float], *, size: float = START_SIZE, edge: float = 1.0) -> None:
     """An arrow for the start pose x, y, yaw, field frame; size in metres, edge in points."""
     arrow = Polygon(
         start_arrow(start, size), closed=True, facecolor=palette.START, edgecolor=palette.OUTLINE, linewidth=edge,
         zorder=7,
     )  # fmt: skip
     axis.add_patch(arrow)
-    # For the legend, in which an arrow would be a box.
+    # The legend would show the arrow as a box.
     axis.scatter([], [], s=90, marker="^", color=palette.START, edgecolor=palette.OUTLINE, label="start")
 
 
 def draw_nose(axis: Axes, pose_world: npt.NDArray[Any]) -> None:
-    """A line ahead of the pose (6,), field frame, in which a flight ended: it may have turned there."""
+    """A line along the heading of the pose (6,), field frame, at the end of a flight, which may have turned there."""
     x, y, yaw = pose_world[[0, 1, 5]].tolist()
     ahead = np.array([[x, y], [x + NOSE * math.cos(yaw), y + NOSE * math.sin(yaw)]])
     axis.plot(*ahead.T, color=palette.DRONE, linewidth=2.0, zorder=5, path_effects=outline(2.0))
@@ -154,7 +156,7 @@ def draw_numbers(
 ) -> None:
     """Numbers from 1 beside poses (N, 6), field frame, each with a line to its dot on the path.
 
-    They hide neither each other, nor names and marks (taken), nor landmarks, nor the avoided lines (P, 2).
+    They avoid each other, names and marks (taken), landmarks, and the avoided lines (P, 2).
     """
     spots, points = poses[:, :2].astype(float), np.concatenate([along_path(line) for line in avoided])
     places = place_numbers(layout, spots, poses[:, 5].tolist(), metres_per_point, taken=taken, points=points)
@@ -168,7 +170,7 @@ def draw_numbers(
 
 
 def draw_drone(axis: Axes, pose_world: npt.NDArray[np.floating]) -> None:
-    """A dot where the drone is (6,), field frame, and a short line along its heading."""
+    """A dot at the drone's pose (6,), field frame, and a short line along its heading."""
     x, y, yaw = pose_world[[0, 1, 5]].tolist()
     ahead = np.array([[x, y], [x + 3.5 * math.cos(yaw), y + 3.5 * math.sin(yaw)]])
     axis.plot(*ahead.T, color=palette.DRONE, linewidth=1.0, zorder=5, path_effects=outline(1.0))
@@ -206,7 +208,7 @@ def drone_handles() -> list[Line2D]:
 
 
 def prediction_handles() -> list[Any]:
-    """Legend entries for the colours of predictions, and for the drone among them."""
+    """Legend entries for the colours of predictions and for the drone."""
     colours = zip(palette.PREDICTION_COLOURS, palette.PREDICTION_LABELS, strict=True)
     return [*(Patch(facecolor=colour, label=label) for colour, label in colours), _dot(palette.DRONE, "drone")]
 

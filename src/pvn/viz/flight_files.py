@@ -10,10 +10,10 @@ from pvn.evaluation.pilots import Pilot
 from pvn.paths import Points
 from pvn.viz.film import NO_FFMPEG, has_ffmpeg, write_film
 from pvn.viz.film import SUFFIXES as FILMS
+from pvn.viz.flight_pictures import draw_summary
 from pvn.viz.flight_record import FlightRecord, fly_and_record, fly_next
 from pvn.viz.rerun_file import NO_RERUN, has_rerun, write_recording
 from pvn.viz.saving import SUFFIXES as PICTURES
-from pvn.viz.summary_figure import draw_summary
 from pvn.world.task import Task
 
 SUFFIXES = (".rrd", *FILMS, *PICTURES)

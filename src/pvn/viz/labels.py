@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -11,38 +10,37 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pvn.paths import Points
+from pvn.paths import Points, path_length, points_along
 from pvn.viz.drawn_text import font_of
-from pvn.viz.field_views import REACH
+from pvn.viz.pictures import REACH
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 
 LINE_HEIGHT, ROOM = 1.25, 0.5
-"""Of a line of a name, and what is left free beside it, as shares of the font's size."""
+"""Height of a line of a name, and free room beside it, relative to the font's size."""
 BODY = 0.46
-"""How far a landmark's solids reach, as a share of its radius."""
+"""How far a landmark's solids reach, relative to its radius."""
 NUMBER_SIZE = 17.0
-"""Of a number in its circle, points."""
+"""Diameter of a number's circle, points."""
 OVER_NAME, OVER_BODY, OVER_POINT, OUTSIDE = 100.0, 8.0, 3.0, 60.0
-"""How bad it is for a label to cover a label, a landmark, or a point of a path, or to leave the picture."""
+"""Penalty for a label that covers a label, a landmark, or a point of a path, or leaves the picture by a metre."""
 DISTANCES = (1.15, 1.8, 2.6, 3.6)
-"""At which numbers are tried, as multiples of their size."""
+"""Distances at which numbers are tried, relative to their size."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Rectangle:
-    """A part of the field, metres, field frame."""
+    """A part of the field, metres, field frame; x and y are its middle."""
 
     x: float
-    """Of the middle."""
     y: float
     width: float
     height: float
 
     def overlap(self, other: Rectangle) -> float:
-        """The share of the smaller of the two that both cover."""
+        """Area of the intersection, relative to the smaller of the two."""
         across = (self.width + other.width) / 2 - abs(self.x - other.x)
         down = (self.height + other.height) / 2 - abs(self.y - other.y)
         if across <= 0 or down <= 0:
@@ -50,13 +48,13 @@ class Rectangle:
         return across * down / min(self.width * self.height, other.width * other.height)
 
     def num_inside(self, points: Points) -> int:
-        """How many of points (P, 2) it covers."""
+        """How many points of (P, 2) lie inside."""
         gap = np.abs(points - np.array([self.x, self.y]))
         return int(((gap[:, 0] < self.width / 2) & (gap[:, 1] < self.height / 2)).sum())
 
     @property
     def outside(self) -> float:
-        """Metres by which it leaves the picture of the field."""
+        """Metres by which it reaches beyond the picture of the field."""
         half_width, half_height = self.width / 2, self.height / 2
         beyond = (REACH[0] - self.x + half_width, self.x + half_width - REACH[1])
         above = (REACH[0] - self.y + half_height, self.y + half_height - REACH[1])
@@ -65,16 +63,14 @@ class Rectangle:
 
 def along_path(points: npt.NDArray[np.floating], spacing: float = 0.4) -> Floats:
     """Points (Q, 2) along the line through points (P, 2), at most `spacing` metres apart."""
-    parts = [np.asarray(points[:1], float)]
-    for begin, end in itertools.pairwise(points):
-        count = max(1, math.ceil(math.dist(begin, end) / spacing))
-        parts.append(begin + np.linspace(1 / count, 1, count)[:, None] * (end - begin))
-    return np.concatenate(parts)
+    line = np.asarray(points, np.float64)
+    length = path_length(line)
+    return points_along(line, np.linspace(0.0, length, math.ceil(length / spacing) + 1))
 
 
-def _badness(place: Rectangle, taken: Sequence[Rectangle], bodies: Sequence[Rectangle], points: Floats) -> float:
-    shares = [place.overlap(other) for other in taken]
-    over = sum(OVER_NAME + 20 * share for share in shares if share > 0)
+def _penalty(place: Rectangle, taken: Sequence[Rectangle], bodies: Sequence[Rectangle], points: Floats) -> float:
+    overlaps = [place.overlap(other) for other in taken]
+    over = sum(OVER_NAME + 20 * overlap for overlap in overlaps if overlap > 0)
     over += sum(OVER_BODY * place.overlap(body) for body in bodies)
     return over + OVER_POINT * place.num_inside(points) + OUTSIDE * place.outside
 
@@ -85,10 +81,9 @@ def _bodies(layout: Layout) -> list[Rectangle]:
 
 @dataclass(frozen=True)
 class Name:
-    """The name of a landmark, and where it goes."""
+    """The name of a landmark, in one line or more, and where it goes."""
 
     text: str
-    """In one line or more."""
     place: Rectangle
 
 
@@ -109,12 +104,12 @@ def place_names(
 ) -> list[Name]:
     """Where the names of landmarks go: below each, or where they cover less; left out where there is no room.
 
-    font in points, of `metres_per_point` metres of the field each; points (P, 2), field frame: what names should not
-    cover, such as paths; taken: nor these. line_letters: of a line of a name, at most.
+    metres_per_point: the field's scale in the picture; font: size in points; points (P, 2), field frame, and taken:
+    what names should not cover; line_letters: longest line of a name.
     """
     points = np.empty((0, 2)) if points is None else points
     bodies, covered, names = _bodies(layout), list(taken), list[Name]()
-    # Those near the paths first: they matter most.
+    # Landmarks near the paths first: they matter most.
     near = [np.hypot(*(points - (mark.x, mark.y)).T).min() if len(points) else 0.0 for mark in layout.landmarks]
     for index in np.argsort(near, kind="stable").tolist():
         mark = layout.landmarks[index]
@@ -126,9 +121,9 @@ def place_names(
         offsets = [(0, -reach), (0, reach), (aside, 0), (-aside, 0)]
         offsets += [(x * (0.2 * mark.radius + width / 2), y * reach) for y in (-1, 1) for x in (1, -1)]
         tried = [_inside(Rectangle(mark.x + x, mark.y + y, width, height)) for x, y in offsets]
-        badness = [_badness(place, covered, bodies, points) for place in tried]
-        best = int(np.argmin(badness))
-        if badness[best] < OVER_NAME:
+        penalties = [_penalty(place, covered, bodies, points) for place in tried]
+        best = int(np.argmin(penalties))
+        if penalties[best] < OVER_NAME:
             names.append(Name("\n".join(lines), tried[best]))
             covered.append(tried[best])
     return names
@@ -143,9 +138,9 @@ def place_numbers(
     taken: Sequence[Rectangle],
     points: Floats,
 ) -> list[Rectangle]:
-    """Where the numbers of spots (N, 2) with headings go: to their right, or where they cover less.
+    """Where numbers beside spots (N, 2) with headings `yaws` go: to the right, or where they cover less.
 
-    taken: names and marks; points (P, 2): paths, which numbers should not cover either, nor the layout's landmarks.
+    They avoid the layout's landmarks, taken (names and marks), and points (P, 2) (paths).
     """
     size, found, bodies = NUMBER_SIZE * metres_per_point, list[Rectangle](), _bodies(layout)
     for (x, y), yaw in zip(spots.tolist(), yaws, strict=True):
@@ -154,6 +149,6 @@ def place_numbers(
             for far in DISTANCES
             for turn in np.radians((-90, 90, -60, 60, -120, 120, -30, 30, 180, 0)).tolist()
         ]
-        badness = [_badness(place, [*taken, *found], bodies, points) for place in tried]
-        found.append(tried[int(np.argmin(badness))])
+        penalties = [_penalty(place, [*taken, *found], bodies, points) for place in tried]
+        found.append(tried[int(np.argmin(penalties))])
     return found

@@ -1,4 +1,7 @@
-"""Figures for papers: how PVN's predictions change during a flight, and galleries of flights (the paper's 4 and 5)."""
+"""Figures for papers: predictions during a flight, the agent's maps, and galleries of flights (the paper's 4 and 5).
+
+They are as large as they are printed, so that a point is a point on paper.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.paths import Points
 from pvn.viz import palette
 from pvn.viz.axes import (
+    THIN_EDGE,
     add_legend,
     draw_drone,
     draw_goal_region,
@@ -23,32 +28,57 @@ from pvn.viz.axes import (
     draw_path,
     draw_picture,
     draw_start,
+    drone_handles,
     goal_circle,
+    goal_handle,
     path_handles,
     prediction_handles,
     start_arrow,
 )
 from pvn.viz.drawn_text import as_typed, quoted, wrapped
-from pvn.viz.field_views import EXTENT, REACH, field_from_above, in_grey
-from pvn.viz.flight_record import FlightRecord, path_end, predicted_moments, spread_evenly
+from pvn.viz.flight_record import FlightRecord, Moment, path_end, predicted_moments, spread_evenly
 from pvn.viz.labels import Rectangle
-from pvn.viz.map_pictures import map_ranges, overlay_predictions, prediction_heat, semantic_picture
-from pvn.viz.paper_page import FIELD_PX, FONT, LARGE_FONT, PAGE_INCHES, caption
+from pvn.viz.pictures import (
+    EXTENT,
+    REACH,
+    Bytes,
+    MapRanges,
+    Picture,
+    field_from_above,
+    grounding_picture,
+    in_grey,
+    map_ranges,
+    overlay_predictions,
+    prediction_heat,
+    semantic_picture,
+    views_at,
+)
 from pvn.viz.saving import save_for_paper
 from pvn.world.task import SUCCESS_M, Task, distinct_layouts
 
+PAGE_INCHES = 17 / 2.54
+FONT, LARGE_FONT = 7, 8
+"""Points. Seven is the smallest that journals accept."""
+CAPTION_LINES = 4
+"""Longest instruction above a flight, lines."""
+FIELD_PX = 480
+"""Width of a picture of the field, pixels."""
 NUM_PREDICTIONS = 4
 """Predictions shown of a flight, the first and the last among them."""
 GALLERY_COLUMNS = 3
-"""Wide enough for the names of landmarks."""
-GALLERY_LINES = 4
-"""Of an instruction above a flight, at most."""
+"""Few enough for the names of landmarks."""
 GALLERY_START = 2.2
-"""Of the arrow at the start, metres."""
+"""Size of the arrow at the start, metres."""
 NAME_LETTERS = 13
-"""Of a line of a landmark's name, at most."""
+"""Longest line of a landmark's name."""
 LABEL_SIZE = (0.35, 0.09)
-"""Width and height of the label in a corner of a gallery's picture, with room around it, as shares of the picture."""
+"""Width and height of the label in a corner of a gallery's picture, with room around it, relative to the picture."""
+
+
+def _caption(record: FlightRecord) -> list[str]:
+    """The instruction, in lines across the page, and how the flight ended."""
+    said = wrapped(quoted(record.task.instruction), LARGE_FONT, 72 * (PAGE_INCHES - 0.3), CAPTION_LINES)
+    return [*said, record.outcome]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +87,19 @@ class GalleryFlight:
 
     task: Task
     points: npt.NDArray[np.float32]
-    """(T + 1, 2): where it was, field frame."""
+    """The flown path (T + 1, 2), field frame."""
     has_stopped: bool
     demonstrated: Points | None = None
     """The demonstrated path (P, 2), field frame; None for a typed instruction."""
 
     @property
     def goal(self) -> tuple[float, float] | None:
-        """Where it should end (x, y), field frame, if it was demonstrated."""
+        """The end of the demonstrated path (x, y), field frame, if there is one."""
         return path_end(self.demonstrated)
 
     @property
     def is_success(self) -> bool | None:
-        """Whether it stopped near its goal, if there is one."""
+        """Whether it stopped near its goal; None without a goal."""
         return None if self.goal is None else self.has_stopped and math.dist(self.points[-1], self.goal) < SUCCESS_M
 
 
@@ -84,7 +114,7 @@ def _draw_paths(axis: Axes, flight: GalleryFlight, *, width: float = 2.0, start_
 
 
 def _lines(flight: GalleryFlight) -> list[npt.NDArray[Any]]:
-    """What labels should not hide: the paths, the arrow at the start, the goal region; points (P, 2) of each."""
+    """What labels should not hide, each as points (P, 2): the paths, the arrow at the start, the goal region."""
     lines: list[npt.NDArray[Any]] = [flight.points, start_arrow(flight.task.start, GALLERY_START)]
     if flight.demonstrated is not None and flight.goal is not None:
         lines += [flight.demonstrated, goal_circle(flight.goal)]
@@ -92,13 +122,16 @@ def _lines(flight: GalleryFlight) -> list[npt.NDArray[Any]]:
 
 
 def _draw_names(axis: Axes, flight: GalleryFlight, width_inches: float, corner: tuple[int, int]) -> None:
-    """The names of landmarks for which there is room, in a picture so wide; not in the corner of the outcome."""
-    width, height = (share * EXTENT for share in LABEL_SIZE)
+    """The names of landmarks, as far as there is room; the corner is for the outcome."""
+    width, height = (part * EXTENT for part in LABEL_SIZE)
     x, y = (REACH[0] + at * EXTENT + (1 - 2 * at) * size / 2 for at, size in zip(corner, (width, height), strict=True))
     draw_names(
         axis, flight.task.layout, EXTENT / (72 * width_inches), _lines(flight),
         font=FONT, taken=[Rectangle(x, y, width, height)], line_letters=NAME_LETTERS,
     )  # fmt: skip
+
+
+# How predictions evolve.
 
 
 def _draw_evolution(cells: Sequence[Axes], record: FlightRecord) -> None:
@@ -127,7 +160,7 @@ def draw_evolutions(path: Path, flights: Sequence[FlightRecord]) -> None:
     """Write a figure with a row for each flight: the field with both paths, successive predictions, semantic map."""
     most = max(len(predicted_moments(record)) for record in flights)
     columns = min(most, NUM_PREDICTIONS) + 2
-    captions = [caption(record) for record in flights]
+    captions = [_caption(record) for record in flights]
     heights = [PAGE_INCHES / columns + 0.19 + 0.155 * len(lines) for lines in captions]
     figure = plt.figure(figsize=(PAGE_INCHES, sum(heights) + 0.28), layout="constrained")
     rows = np.ravel(figure.subfigures(len(flights), 1, height_ratios=heights))  # type: ignore[arg-type]
@@ -140,11 +173,67 @@ def draw_evolutions(path: Path, flights: Sequence[FlightRecord]) -> None:
     save_for_paper(figure, path)
 
 
+# What an agent sees, maps and predicts.
+
+
+def _draw_moment(
+    cells: Sequence[Axes], record: FlightRecord, moment: Moment, ranges: MapRanges, ground: Picture, view: Bytes
+) -> None:
+    """One row: the view (H, W, 3), then four maps laid over the field, with the path up to that moment."""
+    maps, origin = moment.maps, record.task.start
+    assert maps is not None
+    cells[0].imshow(view, interpolation="lanczos")
+    cells[0].set(xticks=[], yticks=[])
+    cells[0].set_ylabel(f"{moment.step * record.step_seconds:.0f} s", fontsize=FONT)
+    heat = prediction_heat(maps, origin, FIELD_PX)
+    pictures = (
+        semantic_picture(maps, ranges, origin, FIELD_PX),
+        grounding_picture(maps, ranges, origin, FIELD_PX),
+        overlay_predictions(ground, heat, [TRAJECTORY]),
+        overlay_predictions(ground, heat, [GOAL]),
+    )
+    flown = record.flown_world[: moment.step + 1, :2]
+    for cell, picture in zip(cells[1:], pictures, strict=True):
+        draw_picture(cell, picture)
+        draw_path(cell, flown, palette.DRONE, "-", "flown", width=0.9, edge=THIN_EDGE)
+        draw_drone(cell, moment.pose_world)
+    if record.goal is not None:
+        draw_goal_region(cells[-1], record.goal, width=0.7)
+
+
+def draw_maps(path: Path, record: FlightRecord, *, num_steps: int = 4) -> None:
+    """Write a figure with a row for each of several predictions of a flight, the first and the last among them."""
+    shown, ranges = spread_evenly(predicted_moments(record), num_steps), map_ranges(record.moments)
+    assert ranges is not None
+    titles = ("what the drone sees", "semantic map", "grounding map", *palette.PREDICTION_LABELS)
+    lines = _caption(record)
+    ratio = record.camera.width / record.camera.height
+    height = PAGE_INCHES * 0.95 / (ratio + len(titles) - 1)
+    size = (PAGE_INCHES, height * len(shown) + 0.5 + 0.155 * len(lines))
+    figure, cells = plt.subplots(
+        len(shown), len(titles), figsize=size, layout="constrained", squeeze=False, width_ratios=(ratio, 1, 1, 1, 1)
+    )
+    ground = in_grey(field_from_above(record.task.layout, FIELD_PX))
+    views = views_at(record, [moment.step for moment in shown])
+    for row, moment, view in zip(cells, shown, views, strict=True):
+        _draw_moment(row, record, moment, ranges, ground, view)
+    for cell, title in zip(cells[0], titles, strict=True):
+        cell.set_title(title, fontsize=FONT, pad=2.5)
+    text = "\n".join(lines)
+    figure.suptitle(text, fontsize=LARGE_FONT, **as_typed(text))
+    handles = [*drone_handles(), *([] if record.goal is None else [goal_handle()])]
+    add_legend(figure, handles, font=FONT, place="outside lower center")
+    save_for_paper(figure, path)
+
+
+# Galleries.
+
+
 def _free_corner(points: npt.NDArray[np.floating]) -> tuple[int, int]:
     """The first corner, (0, 0) to (1, 1), in which a label hides none of the points (P, 2), field frame."""
-    share = (points - REACH[0]) / EXTENT
+    relative = (points - REACH[0]) / EXTENT
     corners = [(0, 0), (1, 0), (0, 1), (1, 1)]
-    is_free = [not (np.abs(share - corner) < LABEL_SIZE).all(1).any() for corner in corners]
+    is_free = [not (np.abs(relative - corner) < LABEL_SIZE).all(1).any() for corner in corners]
     return corners[is_free.index(True)] if any(is_free) else corners[0]
 
 
@@ -172,7 +261,7 @@ def draw_gallery(path: Path, flights: Sequence[GalleryFlight]) -> None:
     columns = min(GALLERY_COLUMNS, len(flights))
     width = PAGE_INCHES * max(columns, 2) / GALLERY_COLUMNS  # the legend is as wide as two flights
     captions = [
-        wrapped(quoted(flight.task.instruction), FONT, 70 * width / columns, GALLERY_LINES) for flight in flights
+        wrapped(quoted(flight.task.instruction), FONT, 70 * width / columns, CAPTION_LINES) for flight in flights
     ]
     sheet = list(zip(flights, places, captions, strict=True))
     rows = [sheet[begin : begin + columns] for begin in range(0, len(sheet), columns)]

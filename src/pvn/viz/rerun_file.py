@@ -19,9 +19,21 @@ from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.paths import Points
 from pvn.simulator.meshes import Mesh, drone_mesh, join_meshes, landmark_mesh
 from pvn.viz import palette
-from pvn.viz.field_views import EXTENT, REACH, Bytes, Picture, as_bytes, field_from_above, in_muted_colours
 from pvn.viz.flight_record import FlightRecord, Maps
-from pvn.viz.map_pictures import grounding_picture, map_ranges, overlay_predictions, prediction_heat, semantic_picture
+from pvn.viz.pictures import (
+    EXTENT,
+    REACH,
+    Bytes,
+    Picture,
+    as_bytes,
+    field_from_above,
+    grounding_picture,
+    in_muted_colours,
+    map_ranges,
+    overlay_predictions,
+    prediction_heat,
+    semantic_picture,
+)
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.solids import top_height

@@ -15,7 +15,7 @@ from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import draw_goal, draw_path, draw_start, draw_top_down, start_arrow
 from pvn.viz.drawn_text import as_typed, quoted, wrapped
-from pvn.viz.drone_views import views_from
+from pvn.viz.pictures import views_from
 from pvn.viz.saving import save_figure
 
 SHEET_PX = 600

@@ -112,7 +112,8 @@ class Layout:
             and bool(np.array_equal(self.lake, other.lake))
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.landmarks, self.lake.tobytes()))
 
 
 def landmark_tables(layouts: Sequence[Layout]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:

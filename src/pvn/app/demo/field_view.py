@@ -22,8 +22,8 @@ from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.meshes import class_mesh
 from pvn.viz import palette
-from pvn.viz.field_views import EXTENT, Bytes
 from pvn.viz.flight_record import Floats
+from pvn.viz.pictures import EXTENT, Bytes
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.shapes import solid_extent

@@ -23,8 +23,8 @@ from pvn.app.demo.flight_setup import MAX_FIELD_NUMBER, FlightSetup
 from pvn.app.demo.pictures import decode, encode
 from pvn.app.demo.shown_flight import ShownFlight, ShownStep
 from pvn.viz import palette
-from pvn.viz.field_views import EXTENT, REACH, as_bytes, field_from_above, in_muted_colours
 from pvn.viz.flight_record import Floats
+from pvn.viz.pictures import EXTENT, REACH, as_bytes, field_from_above, in_muted_colours
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 from pvn.world.shapes import solid_extent

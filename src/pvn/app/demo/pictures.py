@@ -15,15 +15,16 @@ from pvn.simulator.cameras import from_above
 from pvn.simulator.display import show_pictures
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rendering import ORIGIN
-from pvn.viz.drone_views import views_from
-from pvn.viz.field_views import Bytes, as_bytes
 from pvn.viz.flight_record import Floats, Maps, Moment
-from pvn.viz.map_pictures import (
+from pvn.viz.pictures import (
+    Bytes,
+    as_bytes,
     grounding_picture,
     map_ranges,
     overlay_predictions,
     prediction_heat,
     semantic_picture,
+    views_from,
 )
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 

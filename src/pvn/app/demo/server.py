@@ -47,8 +47,8 @@ from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
 from pvn.learning.agent import shipped_names
 from pvn.systems import AGENT_FILE
-from pvn.viz.field_views import field_from_above
 from pvn.viz.flight_record import fly_and_record, interpolate_pose
+from pvn.viz.pictures import field_from_above
 
 GRACE_S = 60.0
 """A visitor who reloads the page within this time, seconds, loses nothing."""
