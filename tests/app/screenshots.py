@@ -73,7 +73,6 @@ def show_desk(server):
         guest.wait_for_colour((25, 48, 0.0), lambda red, green, blue: green > blue, "the field")
         print(f"the field is drawn after {time.perf_counter() - began:.1f} s")
         time.sleep(3.0)
-        save(screen(driver), "demo_after_desk", 620)
         guest.ask("(document.querySelector('[data-camera=follow]').click(), 1)")
         for count, text in enumerate(CONVERSATION, start=1):
             print(f"the first step is on the page {take_off(guest, text, 1):.2f} s after Enter")
@@ -105,7 +104,7 @@ def show_phone(server):
     together = Image.new("RGB", (3 * width + 2 * 16, height), "white")
     for place, shot in enumerate(shots):
         together.paste(shot, (place * (width + 16), 0))
-    save(together, "demo_after_phone", 900)
+    save(together, "demo_phone", 900)
 
 
 if __name__ == "__main__":
