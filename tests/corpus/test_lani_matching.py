@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pvn.corpus.lani_matching import match_segments
+from pvn.corpus.lani_paragraphs import match_segments
 
 LINE = np.column_stack([np.arange(0, 50, 2.0), np.zeros(25)])
 STOPS = [0, 5, 11, 17, 24]

@@ -221,7 +221,7 @@ class CorpusImport:
         )
         names = [str(file) for file in found.files]
         refused = [f"{refusal.record}: {refusal.reason}" for refusal in found.refusals]
-        repaired = [f"{repair.record}: {repair.what}" for repair in found.repairs]
+        repaired = [f"{repair.record}: {repair.reason}" for repair in found.repairs]
         origin = {
             "layout": found.layout,
             "files": names,

@@ -7,16 +7,16 @@ Nothing is written, and nothing is left out silently: what cannot be used is ret
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from pvn.corpus.lani_files import AnnotationSet, LaniLayout, Repair, Source, find_source
-from pvn.corpus.lani_records import (
+from pvn.corpus.lani_paragraphs import (
     MAX_OFFSET,
     Goal,
     Unusable,
@@ -32,17 +32,31 @@ from pvn.world.lani import read_json, read_layout, read_route
 from pvn.world.layout import Layout
 from pvn.world.task import Demonstration
 
+LaniLayout = Literal["drif", "ciff"]
+
+_NUMBERED = re.compile(r"(train|dev|test)_annotations_(\d+)\.json")
+_SYNTHETIC = re.compile(r"(synthetic_\w+)_(train|dev|test)\.json")
+_ALL_SPLITS = "annotation_results.json"
+_PACKED = re.compile(r"(.+?)(?:\.json)?\.(?:gz|zip|bz2|xz|zst|7z|tar|tgz|tar\.\w+)")
+"""An archive of an annotation file, whose name may have lost its .json; only .json.gz is read as it is."""
+_LOCALMOVES = re.compile(r"config_localmoves_(\d+)\.json")
+_EXPECTED = f"{{train,dev,test}}_annotations_6000.json, {_ALL_SPLITS} or synthetic_v2_10k_{{train,dev,test}}.json"
+
 
 @dataclass(frozen=True)
-class Refusal:
-    """One record or segment that could not be used."""
+class Finding:
+    """Something that could not be used, or that was repaired."""
 
     record: str
-    """Which one: "train_annotations_6000.json, environment 12, segment 3", counted from 0 as in segment ids."""
+    """Which record or segment: "train_annotations_6000.json, environment 12, segment 3", counted from 0 as in segment
+    ids; or which file."""
     reason: str
-    """Why, with what was found: "end far from the path: got 3.10 m from its point, expected at most 2 m"."""
-    kind: str
-    """Why, without the details, for counting: "end far from the path"."""
+    """What is wrong and what was found: "end far from the path: got 3.10 m from its point, expected at most 2 m"."""
+
+    @property
+    def kind(self) -> str:
+        """The reason without its details, for counting: "end far from the path"."""
+        return self.reason.partition(": ")[0]
 
 
 @dataclass(frozen=True)
@@ -52,9 +66,9 @@ class Import:
     layout: LaniLayout
     """Which of the public layouts was found."""
     corpus: Corpus
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[Finding, ...]
     """Records and segments that could not be used, in the files' order."""
-    repairs: tuple[Repair, ...]
+    repairs: tuple[Finding, ...]
     """What was repaired while reading."""
     files: tuple[Path, ...]
     """Annotation files that were read."""
@@ -63,11 +77,144 @@ class Import:
     num_records: int
     """Paragraphs in the files, used or not."""
     offsets: Points
-    """How far each person stopped from the nearest point of the path, metres (N,), used or not."""
+    """Distance (N,) from each person's stop to the nearest point of the path, metres, used or not."""
 
     def count_refusals(self) -> list[tuple[str, int]]:
         """Kinds of refusal and the number of each, the most common first."""
         return Counter(refusal.kind for refusal in self.refusals).most_common()
+
+
+# Which files to read.
+
+
+@dataclass(frozen=True)
+class _AnnotationSet:
+    """The files of one release of annotations; a split of None means a file with all three splits."""
+
+    name: str
+    files: tuple[tuple[Split | None, Path], ...]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is read: annotations, and the folder that has their environments."""
+
+    layout: LaniLayout
+    annotations: _AnnotationSet
+    left_out: tuple[Path, ...]
+    resources: Path
+
+
+def _set_of(name: str) -> tuple[int, str, Split | None] | None:
+    """The set that an annotation file belongs to by its name, and its split, None for all; None for other files.
+
+    Sets with higher numbers come first: they are later releases for the same environments. CIFF's synthetic sets come
+    last, because their environments have the same numbers as LANI's.
+    """
+    if numbered := _NUMBERED.fullmatch(name):
+        return int(numbered[2]), numbered[2], cast(Split, numbered[1])
+    if name == _ALL_SPLITS:
+        return -1, "", None
+    if synthetic := _SYNTHETIC.fullmatch(name):
+        return -2, synthetic[1], cast(Split, synthetic[2])
+    return None
+
+
+def _annotation_sets(folder: Path) -> list[_AnnotationSet]:
+    """The sets of annotations in a folder; the first is the one to read."""
+    found: dict[tuple[int, str], dict[Split | None, Path]] = {}
+    packed: list[tuple[Path, str]] = []
+    # A file comes before its packed version, which is then not needed.
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        own = _set_of(path.name.removesuffix(".gz"))
+        if own is not None and not path.is_dir():
+            found.setdefault(own[:2], {}).setdefault(own[2], path)
+        elif archive := _PACKED.fullmatch(path.name):
+            packed.append((path, f"{archive[1]}.json"))
+    for path, name in packed:
+        own = _set_of(name)
+        if own is not None and own[2] not in found.get(own[:2], {}):
+            raise ValueError(f"{path}: got an archive, expected {name}; unpack it, or its split would be missing")
+    order: tuple[Split | None, ...] = (*SPLITS, None)
+    return [
+        _AnnotationSet(name, tuple((split, files[split]) for split in order if split in files))
+        for (_, name), files in sorted(found.items(), key=lambda item: item[0][0], reverse=True)
+    ]
+
+
+def _layout_of(folder: Path) -> LaniLayout:
+    """Which layout a folder of annotation files has, judged by the other files in it."""
+    names = {path.name for path in folder.iterdir()}
+    is_named = "nav_drone" in (folder.absolute().name, folder.resolve().name)
+    if is_named or any(_LOCALMOVES.match(name) or _SYNTHETIC.match(name) for name in names):
+        return "ciff"
+    if {"configs", "paths", _ALL_SPLITS} & names:
+        return "drif"
+    raise ValueError(
+        f"{folder}: got annotations, but neither configs/ and paths/ beside them (drif) nor a folder named nav_drone "
+        "(CIFF); give the folder that holds the environments too"
+    )
+
+
+def _find_folder(path: Path) -> tuple[LaniLayout, Path]:
+    """The layout and the folder of annotation files that a path refers to."""
+    if not path.exists():
+        raise FileNotFoundError(f"no folder {path}; expected LANI's data in drif's or CIFF's layout")
+    if path.is_file():
+        return _layout_of(path.parent), path.parent
+    ciff, drif = path / "data" / "nav_drone", path / "configs"
+    found: list[tuple[LaniLayout, Path]] = []
+    found += [("ciff", ciff)] if _annotation_sets(ciff) else []
+    found += [("drif", drif)] if _annotation_sets(drif) else []
+    found += [(_layout_of(path), path)] if _annotation_sets(path) else []
+    if not found:
+        raise FileNotFoundError(
+            f"no LANI annotations in {path}, {drif} or {ciff}: expected {_EXPECTED}; give drif's data folder (its "
+            "config_dir) or CIFF's repository"
+        )
+    if len(found) > 1:
+        folders = " and ".join(str(folder) for _, folder in found)
+        raise ValueError(f"{path}: got annotations in {folders}, expected one corpus; give one of these folders")
+    return found[0]
+
+
+def _find_source(path: Path) -> tuple[_Source, list[Finding]]:
+    """What to read for a path that a user gives, and what had to be repaired to find it."""
+    layout, folder = _find_folder(path)
+    sets = _annotation_sets(folder)
+    if path.is_file():
+        # The set of the given file comes first.
+        sets.sort(key=lambda one: path not in [file for _, file in one.files])
+        if not sets or path not in [file for _, file in sets[0].files]:
+            raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
+    resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
+    left_out = tuple(file for other in sets[1:] for _, file in other.files)
+    return _Source(layout, sets[0], left_out, resources), repairs
+
+
+def _find_resources(folder: Path, set_name: str) -> tuple[Path, list[Finding]]:
+    """The folder of CIFF's environment files: its experiment's resources_dir, or one at or beside the annotations."""
+    # Where CIFF's own repair script looks.
+    usual = folder / "resources"
+    fallback = usual if usual.is_dir() and any(usual.iterdir()) else folder
+    numbers = [_LOCALMOVES.fullmatch(path.name) for path in folder.iterdir()]
+    configs = sorted((match[1] == set_name, int(match[1]), match[0]) for match in numbers if match)
+    if not configs:
+        return fallback, []
+    config = folder / configs[-1][2]
+    content = read_json(config, "config_localmoves_6000.json")
+    named = content.get("resources_dir") if isinstance(content, dict) else None
+    if not isinstance(named, str):
+        raise ValueError(f"{config}: resources_dir: got {named!r}, expected a folder; correct the file or remove it")
+    # CIFF runs in its repository's root, two folders up, also where its data are a link to elsewhere.
+    roots = (folder.absolute().parent.parent, folder.resolve().parent.parent, folder)
+    for candidate in (root / named for root in roots):
+        if candidate.is_dir():
+            return candidate, []
+    return fallback, [Finding(config.name, f"resources_dir: no folder {named}, looked for environments in {fallback}")]
+
+
+# Reading them.
 
 
 @dataclass(frozen=True)
@@ -81,9 +228,9 @@ class _Entry:
     content: Any
 
 
-def _read_entries(annotations: AnnotationSet) -> tuple[list[_Entry], list[Refusal]]:
+def _read_entries(annotations: _AnnotationSet) -> tuple[list[_Entry], list[Finding]]:
     entries: list[_Entry] = []
-    refusals: list[Refusal] = []
+    refusals: list[Finding] = []
     for split, path in annotations.files:
         content = read_json(path, path.name)
         if split is not None:
@@ -94,9 +241,8 @@ def _read_entries(annotations: AnnotationSet) -> tuple[list[_Entry], list[Refusa
         for name in SPLITS:
             if name in content:
                 entries += _entries_of(path, f"{path.name}, {name}", name, content[name])
-        kind = "unknown split"
-        reason = f"{kind}: expected one of {', '.join(SPLITS)}"
-        refusals += [Refusal(f"{path.name}, {name}", reason, kind) for name in content if name not in SPLITS]
+        reason = f"unknown split: expected one of {', '.join(SPLITS)}"
+        refusals += [Finding(f"{path.name}, {name}", reason) for name in content if name not in SPLITS]
     return entries, refusals
 
 
@@ -106,14 +252,14 @@ def _entries_of(path: Path, where: str, split: Split, content: Any) -> list[_Ent
     return [_Entry(where, split, index, record) for index, record in enumerate(content)]
 
 
-def _named_file(source: Source, record: dict[str, Any], key: str, what: str) -> Path:
+def _named_file(source: _Source, record: dict[str, Any], key: str, what: str) -> Path:
     name = record.get(key)
     if not isinstance(name, str) or not name:
-        raise Unusable(f"no {what} file", f"{key}: got {name!r:.60}, expected a file under {source.resources}")
+        raise Unusable(f"no {what} file: {key}: got {name!r:.60}, expected a file under {source.resources}")
     return source.resources / name
 
 
-def _environment_files(source: Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
+def _environment_files(source: _Source, record: dict[str, Any], environment: int) -> tuple[Path, Path]:
     """The files of a record's field and route."""
     if source.layout == "ciff":
         field_file = _named_file(source, record, "config_file", "environment")
@@ -132,19 +278,19 @@ def _read_or_refuse(reader: Callable[[Path], Read], path: Path, what: str) -> Re
     try:
         return reader(path)
     except FileNotFoundError as error:
-        raise Unusable(f"no {what} file", str(error)) from None
+        raise Unusable(f"no {what} file: {error}") from None
     except (ValueError, OSError) as error:
-        raise Unusable(f"unusable {what} file", str(error)) from None
+        raise Unusable(f"unusable {what} file: {error}") from None
 
 
 @dataclass
 class _Intake:
     """Collects segments, refusals and repairs, record by record."""
 
-    source: Source
+    source: _Source
     segments: dict[Split, list[Segment]]
-    refusals: list[Refusal]
-    repairs: list[Repair]
+    refusals: list[Finding]
+    repairs: list[Finding]
     max_offset: float
     goal: Goal
     offsets: list[Points] = field(default_factory=list)
@@ -159,18 +305,18 @@ class _Intake:
         where = f"{entry.file}, record {entry.index}"
         try:
             if not isinstance(entry.content, dict):
-                raise Unusable("not an object", f"got a JSON {type(entry.content).__name__}")
+                raise Unusable(f"not an object: got a JSON {type(entry.content).__name__}")
             environment = environment_number(entry.content)
             where = f"{entry.file}, environment {environment}"
             found = list(self._demonstrations(entry, environment, where))
         except Unusable as error:
-            self.refusals.append(Refusal(where, str(error), error.kind))
+            self.refusals.append(Finding(where, str(error)))
             return
         first = self.num_places[environment]
         self.num_places[environment] += len(found)
         for place, each in enumerate(found, start=first):
             if isinstance(each, Unusable):
-                self.refusals.append(Refusal(f"{where}, segment {place}", str(each), each.kind))
+                self.refusals.append(Finding(f"{where}, segment {place}", str(each)))
             else:
                 self.homes.setdefault(environment, (entry.split, each.task.layout))
                 self.segments[entry.split].append(Segment(environment, place, each, source="lani"))
@@ -181,9 +327,9 @@ class _Intake:
         layout = self._layout(environment, entry.split, field_file)
         route: Points = _read_or_refuse(read_route, route_file, "path")
         if not len(route):
-            raise Unusable("unusable path file", f"{route_file}: got no points")
+            raise Unusable(f"unusable path file: {route_file}: got no points")
         if paragraph.repair:
-            self.repairs.append(Repair(where, paragraph.repair))
+            self.repairs.append(Finding(where, paragraph.repair))
         metres = route_in_metres(route, paragraph.starts[0, :2])
         self.offsets.append(offsets(paragraph, metres))
         return cut_route(paragraph, layout, metres, max_offset=self.max_offset, goal=self.goal)
@@ -193,13 +339,13 @@ class _Intake:
         home, known = self.homes.get(environment, (split, None))
         if home != split:
             raise Unusable(
-                "environment in two splits",
-                f"environment {environment} is already in {home}; fields seen in training must not be scored",
+                f"environment in two splits: environment {environment} is already in {home}; fields seen in training "
+                "must not be scored"
             )
         if path not in self.layouts:
             self.layouts[path] = _read_or_refuse(read_layout, path, "environment")
         if known is not None and known != self.layouts[path]:
-            raise Unusable("another field with the same id", f"{path} differs from an earlier record's")
+            raise Unusable(f"another field with the same id: {path} differs from an earlier record's")
         return self.layouts[path] if known is None else known
 
 
@@ -220,7 +366,7 @@ def import_lani(
     if not max_offset > 0:
         raise ValueError(f"max_offset: got {max_offset}, expected metres, more than 0")
     path = Path(path)
-    source, repairs = find_source(path)
+    source, repairs = _find_source(path)
     entries, refusals = _read_entries(source.annotations)
     intake = _Intake(source, {split: [] for split in SPLITS}, refusals, repairs, max_offset, goal)
     for entry in progress(entries):
@@ -231,14 +377,12 @@ def import_lani(
         for split, segments in intake.segments.items()
         if segments
     }
-    name = "-".join(filter(None, ("lani", source.annotations.name)))
-    files = tuple(file for _, file in source.annotations.files)
     result = Import(
         source.layout,
-        Corpus(name, splits),
+        Corpus("-".join(filter(None, ("lani", source.annotations.name))), splits),
         tuple(intake.refusals),
         tuple(intake.repairs),
-        files,
+        tuple(file for _, file in source.annotations.files),
         source.left_out,
         len(entries),
         np.concatenate([np.zeros(0), *intake.offsets]),
@@ -252,6 +396,6 @@ def _nothing_used(path: Path, result: Import) -> str:
     """Why there is no corpus, with the commonest reasons, an example, and what was repaired on the way."""
     reasons = "; ".join(f"{count} x {kind}" for kind, count in result.count_refusals()[:3]) or "there are none"
     example = f" (first: {result.refusals[0].record}: {result.refusals[0].reason})" if result.refusals else ""
-    notes = "".join(f"; {repair.record}: {repair.what}" for repair in result.repairs[:3])
+    notes = "".join(f"; {repair.record}: {repair.reason}" for repair in result.repairs[:3])
     files = ", ".join(file.name for file in result.files)
     return f"{path}: none of {result.num_records} records in {files} could be used: {reasons}{example}{notes}"
