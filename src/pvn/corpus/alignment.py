@@ -136,9 +136,8 @@ def near_classes(segments: Sequence[Segment], radius: float) -> Mask:
     for row, segment in enumerate(segments):
         layout, path = segment.task.layout, segment.demonstration.path
         if id(layout) not in fields:
-            places = np.array([(mark.x, mark.y) for mark in layout.landmarks]).reshape(-1, 2)
             kinds = np.array([LANDMARK_CLASSES[mark.name].index for mark in layout.landmarks], np.int64)
-            fields[id(layout)] = layout, places, kinds
+            fields[id(layout)] = layout, layout.centres, kinds
         _, places, kinds = fields[id(layout)]
         away = np.hypot(path[:, :1] - places[:, 0], path[:, 1:] - places[:, 1])  # (P, L)
         is_near[row, kinds[(away <= radius).any(axis=0)]] = True

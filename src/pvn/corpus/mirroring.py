@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from pvn.corpus.segments import Annotation, Segment
-from pvn.world.layout import FIELD_SIZE, Landmark, Layout
+from pvn.paths import wrap_radians
+from pvn.world.layout import FENCES, FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Demonstration, Task
 
 MIRRORED_ENVIRONMENT = 10_000_000
@@ -24,10 +25,12 @@ OPPOSITE = {
     "leftmost": "rightmost", "clockwise": "counterclockwise", "ccw": "cw", "port": "starboard",
 }  # fmt: skip
 OPPOSITE |= {right: left for left, right in OPPOSITE.items()} | {"anticlockwise": "clockwise"}
-OPPOSITE_FENCES = {"red": "yellow", "yellow": "red"}
-"""The fences in the east and in the west."""
+MIRRORED_FENCES = {
+    colour: min(FENCES, key=lambda other: abs(wrap_radians(math.pi - angle - FENCES[other])))
+    for colour, angle in FENCES.items()
+}
+"""For each fence, the fence in whose place it stands in the mirror: red for yellow, blue for blue."""
 FENCE_WORDS = frozenset("fence fences fencing wall walls border boundary barrier railing edge side".split())
-COLOURS = frozenset("red yellow blue white".split())
 
 TURNING = frozenset(
     "your the ur my its their turn turning turns bend bending bends on curve curving curves bear bearing swing "
@@ -79,12 +82,12 @@ def _opposite(words: list[str], place: int, has_pause: bool) -> str | None:
         return _right(before, "" if has_pause else after)
     if word == "left" and before in LEAVING:
         return None
-    if word in COLOURS:
+    if word in FENCES:
         # "the red and the blue fence", "the red one"
         is_listed = after in ("and", "or", "n") and bool(FENCE_WORDS & set(words[place + 2 : place + 5]))
         if is_listed or (after == "one" and bool(FENCE_WORDS & set(words))):
             return None
-        return OPPOSITE_FENCES.get(word, word) if after in FENCE_WORDS else word
+        return MIRRORED_FENCES[word] if after in FENCE_WORDS else word
     return OPPOSITE.get(word, word)
 
 
@@ -121,7 +124,7 @@ def mirror_layout(layout: Layout) -> Layout:
 
 
 def _mirror_annotation(annotation: Annotation) -> Annotation:
-    swapped = {"left": "right", "right": "left", **OPPOSITE_FENCES}
+    swapped = {"left": "right", "right": "left", **MIRRORED_FENCES}
     manoeuvres = (" ".join(swapped.get(word, word) for word in text.split()) for text in annotation.manoeuvres)
     return replace(annotation, manoeuvres=tuple(manoeuvres))
 

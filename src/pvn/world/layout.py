@@ -24,6 +24,8 @@ from pvn.world.landmarks import (
 FIELD_SIZE = 50.0
 FENCES = {"blue": math.pi / 2, "white": -math.pi / 2, "red": 0.0, "yellow": math.pi}
 """Direction from the field's centre to the fence of each colour, radians."""
+LAKE_CELL = FIELD_SIZE / LAKE_CELLS
+"""Edge of a water cell, metres."""
 MAX_LANDMARKS = 32  # the ray tracer keeps one bit for each in a 32-bit word
 MIN_SCALE, MAX_SCALE = 0.5, 3.0
 
@@ -115,13 +117,29 @@ class Layout:
     def __hash__(self) -> int:
         return hash((self.landmarks, self.lake.tobytes()))
 
+    @property
+    def centres(self) -> npt.NDArray[np.float64]:
+        """The landmarks' centres (N, 2), field frame, metres."""
+        return np.array([(mark.x, mark.y) for mark in self.landmarks]).reshape(-1, 2)
+
+    @property
+    def radii(self) -> npt.NDArray[np.float64]:
+        """The landmarks' clearance radii (N,), metres."""
+        return np.array([mark.radius for mark in self.landmarks], np.float64)
+
+
+def fence_distance(points: npt.NDArray[np.float64], colour: str) -> npt.NDArray[np.float64]:
+    """Distances (...,) from points (..., 2), field frame, to a fence, metres; negative beyond it."""
+    angle = FENCES[colour]
+    return FIELD_SIZE / 2 - (points - FIELD_SIZE / 2) @ np.array([math.cos(angle), math.sin(angle)])
+
 
 def landmark_tables(layouts: Sequence[Layout]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """Places (F, 32, 2), field frame, and classes (F, 32) of the landmarks in F fields; -1 where there is none."""
     place, kind = np.zeros((len(layouts), MAX_LANDMARKS, 2), np.float32), np.full((len(layouts), MAX_LANDMARKS), -1)
     for row, layout in enumerate(layouts):
         marks = layout.landmarks
-        place[row, : len(marks)] = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
+        place[row, : len(marks)] = layout.centres
         kind[row, : len(marks)] = [LANDMARK_CLASSES[mark.name].index for mark in marks]
     return place, kind
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from pvn.compiling import compiled
 from pvn.paths import Points, distances_along, length_of
-from pvn.world.lakes import LAKE_CELLS
 from pvn.world.landmarks import LANDMARK_CLASSES
-from pvn.world.layout import FIELD_SIZE, Layout, sample_layout
+from pvn.world.layout import FIELD_SIZE, LAKE_CELL, Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
 SPLIT_SHARE = 0.18
@@ -111,8 +110,7 @@ def _crosses_itself(points: Points) -> bool:
 
 
 def _try_route(generator: np.random.Generator, layout: Layout, shore: Points) -> Route | None:
-    centres = np.array([(mark.x, mark.y) for mark in layout.landmarks])
-    radii = np.array([mark.radius for mark in layout.landmarks])
+    centres, radii = layout.centres, layout.radii
     visited = [int(generator.integers(len(centres)))]
     place = _on_circle(generator, centres[visited[0]], radii[visited[0]])
     if not (0 <= place[0] <= FIELD_SIZE and 0 <= place[1] <= FIELD_SIZE):
@@ -148,7 +146,7 @@ def sample_route(seed: int, layout: Layout, tries: int = 400) -> Route | None:
     if len(layout.landmarks) < 2:
         return None
     generator = np.random.default_rng(seed)
-    shore = (np.argwhere(layout.lake)[::20].astype(np.float64) + 0.5) * (FIELD_SIZE / LAKE_CELLS)
+    shore = (np.argwhere(layout.lake)[::20].astype(np.float64) + 0.5) * LAKE_CELL
     for _ in range(tries):
         route = _try_route(generator, layout, shore)
         if route is not None:

@@ -1,19 +1,18 @@
-"""The line along which to fly each manoeuvre from where the drone is, if the manoeuvre makes sense there.
+"""The line to fly for each manoeuvre from where the drone is, if the manoeuvre makes sense there.
 
 Every function takes the scene, the drone's pose and what the manoeuvre needs, and returns guide points (G, 2), field
-frame, metres, or None if the manoeuvre makes no sense. docs/corpus.md defines the manoeuvres; `manoeuvre_checks` checks
-that what is flown fits the definition.
+frame, metres, or None if the manoeuvre makes no sense. docs/corpus.md defines the manoeuvres; `manoeuvre_checks` tests
+each flight against the definition.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from pvn.compiling import compiled
-from pvn.corpus.meadow.scene import Lake, Scene, shore_distance
+from pvn.corpus.meadow.scene import Lake, Pose, Scene, shore_distance
 from pvn.corpus.meadow.steering import STRIDE, arc, detour, line_through, straight_line
 from pvn.paths import Points, length_of, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
@@ -21,19 +20,6 @@ from pvn.world.layout import FENCES, FIELD_SIZE
 SWEEPS = {"quarter": math.pi / 2, "half": math.pi, "full": 2 * math.pi}
 SHORE_PATH = 1.8
 """Distance from the shore at which a lake is passed and circled, metres."""
-
-
-@dataclass(frozen=True)
-class Pose:
-    """Where the drone is and where it heads: field frame, metres, radians."""
-
-    x: float
-    y: float
-    heading: float
-
-    def ahead(self, metres: float) -> tuple[float, float]:
-        """The point this many metres straight ahead."""
-        return self.x + metres * math.cos(self.heading), self.y + metres * math.sin(self.heading)
 
 
 def _circle_point(centre: Points, radius: float, angle: float) -> tuple[float, float]:
@@ -108,7 +94,7 @@ def between_landmarks(
     one, other = scene.centres[marks[0]], scene.centres[marks[1]]
     across, middle = other - one, (one + other) / 2
     width = math.hypot(across[0], across[1])
-    ahead = middle - (pose.x, pose.y)
+    ahead = pose.offsets(middle)
     distance = math.hypot(ahead[0], ahead[1])
     if not 5.0 < distance < 25.0:
         return None
@@ -122,7 +108,7 @@ def between_landmarks(
 
 def towards_landmark(scene: Scene, pose: Pose, mark: int, generator: np.random.Generator) -> Points | None:
     """Straight towards a landmark, half of the way."""
-    off = scene.centres[mark] - (pose.x, pose.y)
+    off = pose.offsets(scene.centres[mark])
     distance, share = math.hypot(off[0], off[1]), generator.uniform(0.46, 0.54)
     if not 12.0 < distance < 40.0:
         return None
@@ -131,10 +117,8 @@ def towards_landmark(scene: Scene, pose: Pose, mark: int, generator: np.random.G
 
 def until_abeam(scene: Scene, pose: Pose, mark: int, side: int) -> Points | None:
     """Straight ahead until a landmark is abeam, on the given side."""
-    off = scene.centres[mark] - (pose.x, pose.y)
-    along = off[0] * math.cos(pose.heading) + off[1] * math.sin(pose.heading)
-    aside = side * (off[1] * math.cos(pose.heading) - off[0] * math.sin(pose.heading))
-    if not (4.5 < along < 24.0 and scene.solids[mark] + 1.0 < aside < 13.0):
+    along, aside = pose.in_body(scene.centres[mark]).tolist()
+    if not (4.5 < along < 24.0 and scene.solids[mark] + 1.0 < side * aside < 13.0):
         return None
     return straight_line(pose.x, pose.y, *pose.ahead(along))
 
@@ -165,7 +149,7 @@ def forward(pose: Pose, detail: str, generator: np.random.Generator) -> Points:
 
 def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | None:
     """To the nearest shore."""
-    off = lake.shore - (pose.x, pose.y)
+    off = pose.offsets(lake.shore)
     distance = length_of(off[:, 0], off[:, 1])
     nearest = int(distance.argmin())
     length = float(distance[nearest]) - generator.uniform(0.6, 1.4)
@@ -211,20 +195,20 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
 
 def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
     """Along the lake, kept on one side, until it is behind the drone."""
-    off = lake.centre - (pose.x, pose.y)
+    off = pose.offsets(lake.centre)
     distance = math.hypot(off[0], off[1])
     if distance > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
         return None
     ahead = off / distance
     line = _shore_line(pose.x, pose.y, side, lake.centre, lake.shore, lake.reach, math.pi)
-    beyond = ((lake.shore - (pose.x, pose.y)) @ ahead).max() + generator.uniform(0.6, 2.0)
-    is_beyond = (line - (pose.x, pose.y)) @ ahead > beyond
+    beyond = (pose.offsets(lake.shore) @ ahead).max() + generator.uniform(0.6, 2.0)
+    is_beyond = pose.offsets(line) @ ahead > beyond
     return line[: int(is_beyond.argmax()) + 1] if is_beyond.any() else None
 
 
 def around_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
     """To the lake and around it, keeping it on one side."""
-    off = lake.centre - (pose.x, pose.y)
+    off = pose.offsets(lake.centre)
     if math.hypot(off[0], off[1]) > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
         return None
     sweep = generator.uniform(math.radians(130), math.radians(220))

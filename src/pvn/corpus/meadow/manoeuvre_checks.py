@@ -1,17 +1,18 @@
-"""What each manoeuvre means, as a check of the path flown for it (docs/corpus.md says the same in words)."""
+"""What each manoeuvre means, as a test of the path that is flown for it (docs/corpus.md says the same in words)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pvn.corpus.meadow.guide_lines import SWEEPS
 from pvn.corpus.meadow.manoeuvres import Manoeuvre
-from pvn.corpus.meadow.scene import CELL, MAX_GAP, MIN_GAP, Scene
+from pvn.corpus.meadow.scene import MAX_GAP, MIN_GAP, Pose, Scene
 from pvn.paths import Points, wrap_radians
-from pvn.world.layout import FENCES, FIELD_SIZE
+from pvn.world.layout import LAKE_CELL, fence_distance
 
 TURNS = {"left": math.pi / 2, "right": -math.pi / 2, "around": math.pi}
 LENGTHS = {"short": (4.0, 6.0), "long": (13.0, 17.0)}
@@ -26,6 +27,12 @@ class FlownManoeuvre:
     heading_before: float
     """Radians, field frame."""
     heading_after: float
+
+    @property
+    def start(self) -> Pose:
+        """Where it begins."""
+        x, y = self.points[0].tolist()
+        return Pose(x, y, self.heading_before)
 
 
 def _angle(vector: Points) -> float:
@@ -93,40 +100,28 @@ def _is_circle(flown: FlownManoeuvre, centre: Points, radius: float, side: int, 
 
 def _is_toward(flown: FlownManoeuvre, centre: Points) -> bool:
     off = centre - flown.points[0]
-    way = flown.points - flown.points[0]
     distance = math.hypot(*off)
-    aside = np.abs(way[:, 0] * off[1] - way[:, 1] * off[0]) / distance
-    return bool(aside.max() <= 1.2 and 0.45 <= 1.0 - math.hypot(*(centre - flown.points[-1])) / distance <= 0.55)
+    aside = replace(flown.start, heading=_angle(off)).in_body(flown.points)[:, 1]
+    flown_share = 1.0 - math.hypot(*(centre - flown.points[-1])) / distance
+    return bool(np.abs(aside).max() <= 1.2 and 0.45 <= flown_share <= 0.55)
 
 
 def _is_until(flown: FlownManoeuvre, centre: Points, side: int) -> bool:
-    ahead = np.array([math.cos(flown.heading_before), math.sin(flown.heading_before)])
-    way, off = flown.points - flown.points[0], centre - flown.points[-1]
-    aside = np.abs(way[:, 0] * ahead[1] - way[:, 1] * ahead[0])
-    line = centre - flown.points[0]
-    is_near = abs(line[0] * ahead[1] - line[1] * ahead[0]) <= 15.0
-    return bool(
-        is_near and aside.max() <= 1.5 and _is_about(_angle(off), flown.heading_before + side * math.pi / 2, 10)
-    )
+    aside, aside_of_mark = flown.start.in_body(flown.points)[:, 1], flown.start.in_body(centre)[1]
+    is_abeam = _is_about(_angle(centre - flown.points[-1]), flown.heading_before + side * math.pi / 2, 10)
+    return bool(abs(aside_of_mark) <= 15.0 and np.abs(aside).max() <= 1.5 and is_abeam)
 
 
 def _is_fence(flown: FlownManoeuvre, colour: str) -> bool:
-    normal = FENCES[colour]
-    x, y = flown.points[-1] - FIELD_SIZE / 2
-    return 2.0 <= FIELD_SIZE / 2 - (x * math.cos(normal) + y * math.sin(normal)) <= 3.0
-
-
-def _shore_distances(points: Points, shore: Points) -> Points:
-    off = points[:, None] - shore[None]
-    return np.maximum(np.hypot(off[..., 0], off[..., 1]).min(axis=1) - 0.5 * CELL, 0.0)
+    return bool(2.0 <= fence_distance(flown.points[-1], colour) <= 3.0)
 
 
 def _is_lake(flown: FlownManoeuvre, scene: Scene, kind: str, side: int) -> bool:
     if scene.lake is None:
         return False
-    distance = _shore_distances(flown.points, scene.lake.shore)
+    distance = scene.lake.distances(flown.points)
     if kind == "lake":
-        column, row = (flown.points[-1] / CELL).astype(int).tolist()
+        column, row = (flown.points[-1] / LAKE_CELL).astype(int).tolist()
         return bool(distance[-1] <= 1.5 and not scene.layout.lake[column, row])
     near = np.flatnonzero(distance <= 4.0)
     if not len(near):
@@ -141,55 +136,41 @@ def _is_lake(flown: FlownManoeuvre, scene: Scene, kind: str, side: int) -> bool:
 
 
 def _is_forward(flown: FlownManoeuvre, detail: str) -> bool:
-    ahead = np.array([math.cos(flown.heading_before), math.sin(flown.heading_before)])
-    way = flown.points - flown.points[0]
-    aside = np.abs(way[:, 0] * ahead[1] - way[:, 1] * ahead[0])
+    way = flown.start.in_body(flown.points)
     least, most = LENGTHS[detail]
-    return bool(aside.max() <= 1.5 and least <= way[-1] @ ahead <= most)
+    return bool(np.abs(way[:, 1]).max() <= 1.5 and least <= way[-1, 0] <= most)
 
 
-def _is_turn(flown: FlownManoeuvre, detail: str) -> bool:
-    return len(flown.points) == 1 and _is_about(flown.heading_after - flown.heading_before, TURNS[detail], 10)
-
-
-def _is_face(flown: FlownManoeuvre, centre: Points) -> bool:
-    bearing = _angle(centre - flown.points[0])
-    was_aside = not _is_about(flown.heading_before, bearing, 40)
-    return len(flown.points) == 1 and was_aside and _is_about(flown.heading_after, bearing, 10)
-
-
-def _is_flown_without_landmarks(manoeuvre: Manoeuvre, flown: FlownManoeuvre, scene: Scene) -> bool:
-    """`is_flown` for manoeuvres that refer to no landmark."""
-    match manoeuvre.kind:
-        case "fence":
-            return _is_fence(flown, manoeuvre.detail)
-        case "turn":
-            return _is_turn(flown, manoeuvre.detail)
-        case "forward":
-            return _is_forward(flown, manoeuvre.detail)
-        case _:
-            return _is_lake(flown, scene, manoeuvre.kind, manoeuvre.side)
+def _is_turned(flown: FlownManoeuvre, detail: str, centres: Sequence[Points]) -> bool:
+    """Whether the drone turned on the spot: by as much as the detail says, or to a landmark that was not ahead."""
+    wanted = _angle(centres[0] - flown.points[0]) if centres else flown.heading_before + TURNS[detail]
+    was_ahead = bool(centres) and _is_about(flown.heading_before, wanted, 40)
+    return len(flown.points) == 1 and not was_ahead and _is_about(flown.heading_after, wanted, 10)
 
 
 def is_flown(manoeuvre: Manoeuvre, flown: FlownManoeuvre, scene: Scene, meant: dict[str, int]) -> bool:
     """Whether what was flown is what the manoeuvre means; `meant` has the landmark (its index) in each slot."""
-    if not manoeuvre.slots:
-        return _is_flown_without_landmarks(manoeuvre, flown, scene)
     centres = [scene.centres[meant[slot]] for slot in manoeuvre.slots]
-    radius = float(scene.radii[meant[manoeuvre.slots[0]]])
+    radii = [float(scene.radii[meant[slot]]) for slot in manoeuvre.slots]
     side, detail = manoeuvre.side, manoeuvre.detail
     match manoeuvre.kind:
         case "goto":
-            return _is_goto(flown, centres[0], radius, detail)
+            return _is_goto(flown, centres[0], radii[0], detail)
         case "pass":
-            return _is_pass(flown, centres[0], radius, side)
+            return _is_pass(flown, centres[0], radii[0], side)
         case "between":
             return _is_between(flown, centres[0], centres[1], detail)
         case "circle":
-            return _is_circle(flown, centres[0], radius, side, detail.split()[1])
-        case "face":
-            return _is_face(flown, centres[0])
+            return _is_circle(flown, centres[0], radii[0], side, detail.split()[1])
+        case "turn" | "face":
+            return _is_turned(flown, detail, centres)
         case "toward":
             return _is_toward(flown, centres[0])
-        case _:
+        case "until":
             return _is_until(flown, centres[0], side)
+        case "fence":
+            return _is_fence(flown, detail)
+        case "forward":
+            return _is_forward(flown, detail)
+        case _:
+            return _is_lake(flown, scene, manoeuvre.kind, side)

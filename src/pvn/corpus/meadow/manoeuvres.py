@@ -5,17 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from pvn.world.layout import FENCES
 
 Kind = Literal[
     "goto", "pass", "between", "circle", "face", "toward", "until", "fence", "lake", "lake pass", "lake circle",
     "turn", "forward",
 ]  # fmt: skip
-Colour = Literal["blue", "white", "red", "yellow"]
 
 SLOTS = ("A", "B", "C")
-COLOURS: tuple[Colour, ...] = get_args(Colour)
-"""Colours of the fences in the north, south, east and west."""
 NUM_LANDMARKS: dict[Kind, int] = {
     "goto": 1, "pass": 1, "between": 2, "circle": 1, "face": 1, "toward": 1, "until": 1, "fence": 0, "lake": 0,
     "lake pass": 0, "lake circle": 0, "turn": 0, "forward": 0,
@@ -28,7 +27,7 @@ DETAILS: dict[Kind, tuple[str, ...]] = {
     "face": ("",),
     "toward": ("",),
     "until": ("left", "right"),
-    "fence": ("COLOR", *COLOURS),
+    "fence": ("COLOR", *FENCES),
     "lake": ("",),
     "lake pass": ("left", "right"),
     "lake circle": ("left", "right"),
@@ -77,6 +76,6 @@ ALL_MANOEUVRES: tuple[str, ...] = tuple(
     str(Manoeuvre(kind, SLOTS[: NUM_LANDMARKS[kind]], detail))
     for kind in NUM_LANDMARKS
     for detail in DETAILS[kind]
-    if detail not in COLOURS
+    if detail not in FENCES
 )
 """Each once, with slots A and B."""

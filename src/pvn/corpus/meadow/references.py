@@ -17,14 +17,12 @@ import numpy.typing as npt
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
-from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvres import SLOTS
-from pvn.corpus.meadow.scene import Scene, shore_distance
+from pvn.corpus.meadow.scene import Pose, Scene
 from pvn.corpus.meadow.tours import PlannedFlight
 from pvn.corpus.vocabulary import merge_typos, tokenise
-from pvn.paths import Points, wrap_radians
 from pvn.world.landmarks import LANDMARK_CLASSES, LANDMARK_NAMES
-from pvn.world.layout import FENCES, FIELD_SIZE
+from pvn.world.layout import FENCES, fence_distance
 
 AMBIGUOUS_SHARE = 0.02
 """Share of references that may stay ambiguous."""
@@ -139,11 +137,6 @@ class _Speaker:
         singular = tuple(name for name in names if not is_plural(name))
         return singular if self.is_singular and singular else names
 
-    def _bearings(self, marks: Sequence[int]) -> Points:
-        """Directions (N,) of N landmarks relative to the heading, radians, positive to the left."""
-        off = self.scene.centres[list(marks)] - (self.pose.x, self.pose.y)
-        return wrap_radians(np.arctan2(off[:, 1], off[:, 0]) - self.pose.heading)
-
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
         """A reference to a landmark; `is_seen_now`: its distance and side as the drone sees it now may be used."""
         names = self._names(mark)
@@ -176,7 +169,7 @@ class _Speaker:
         for other in np.argsort(gap).tolist():
             if other == mark or other in rivals or other in self.meant or gap[other] > NEAR:
                 continue
-            if abs(self._bearings([other])[0]) > math.radians(75):
+            if abs(self.pose.bearings(centres[other])) > math.radians(75):
                 continue
             is_clear = all(
                 np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEAR_DIFFERENCE for rival in rivals
@@ -188,21 +181,19 @@ class _Speaker:
 
     def _by_border(self, name: str, mark: int, rivals: list[int]) -> list[str]:
         ways = []
-        marks = [mark, *rivals]
-        for colour, angle in FENCES.items():
-            ahead = np.array([math.cos(angle), math.sin(angle)])
-            fence = FIELD_SIZE / 2 - (self.scene.centres[marks] - FIELD_SIZE / 2) @ ahead
+        places = self.scene.centres[[mark, *rivals]]
+        for colour in FENCES:
+            fence = fence_distance(places, colour)
             if fence[0] < 7.0 and (fence[1:] > fence[0] + 2 * CLEAR_DIFFERENCE).all():
                 ways.append(f"the {name} {self.pick(_AT_WORDS)} the {colour} fence")
         if self.scene.lake is not None:
-            places = self.scene.centres[marks].tolist()
-            shore = np.array([shore_distance(x, y, self.scene.lake.shore) for x, y in places])
+            shore = self.scene.lake.distances(places)
             if shore[0] < 6.0 and (shore[1:] > shore[0] + 2 * CLEAR_DIFFERENCE).all():
                 ways.append(f"the {name} {self.pick(_AT_WORDS)} the {self.pick(('lake', 'water'))}")
         return ways
 
     def _by_distance(self, name: str, mark: int, rivals: list[int]) -> list[str]:
-        off = self.scene.centres[[mark, *rivals]] - (self.pose.x, self.pose.y)
+        off = self.pose.offsets(self.scene.centres[[mark, *rivals]])
         distance = np.hypot(off[:, 0], off[:, 1])
         if (distance[1:] > distance[0] + CLEAR_DIFFERENCE).all():
             return [f"the {self.pick(('closest', 'nearest'))} {name}"]
@@ -213,17 +204,13 @@ class _Speaker:
     def _by_side(self, name: str, mark: int, rivals: list[int]) -> list[str]:
         if len(rivals) != 1:
             return []
-        bearing, other = self._bearings([mark, *rivals]).tolist()
-        if abs(bearing) > math.radians(60) or abs(other) > math.radians(60):
+        bearing, other = self.pose.bearings(self.scene.centres[[mark, *rivals]]).tolist()
+        # Clearly on that side of the drone, and clearly more so than the other one.
+        is_in_view = max(abs(bearing), abs(other)) <= math.radians(60)
+        is_aside = abs(bearing) >= math.radians(8) and (bearing > other) == (bearing > 0)
+        if not is_in_view or not is_aside or abs(bearing - other) < math.radians(15):
             return []
         side = "left" if bearing > 0 else "right"
-        # Clearly on that side of the drone, and clearly more so than the other one.
-        if (
-            abs(bearing) < math.radians(8)
-            or abs(bearing - other) < math.radians(15)
-            or (bearing > other) != (bearing > 0)
-        ):
-            return []
         return [self.pick((f"the {name} on the {side}", f"the {name} to the {side}", f"the {side} {name}"))]
 
     def fence(self, colour: str) -> str:

@@ -1,4 +1,4 @@
-"""A field as path planning needs it: discs to keep out of, and the lake's shore."""
+"""A field as path planning needs it: discs to keep out of, the lake's shore, and where things are from a pose."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy.typing as npt
 
 from pvn.compiling import compiled
 from pvn.paths import Points, length_of, wrap_radians
-from pvn.world.lakes import LAKE_CELLS
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FIELD_SIZE, LAKE_CELL, Layout
 from pvn.world.shapes import solid_extent
 
-CELL = FIELD_SIZE / LAKE_CELLS
 EDGE = 1.5
 """Distance that paths keep from the fences, metres."""
 CLEARANCE = 0.4
@@ -34,6 +32,10 @@ class Lake:
     """Centres (K, 2) of its outermost cells, field frame, metres."""
     reach: Points
     """Distance (72,) from the centre to the furthest water, in every fifth degree counter-clockwise from +x."""
+
+    def distances(self, points: Points) -> Points:
+        """Distances (P,) of points (P, 2) from the shore, metres."""
+        return np.array([shore_distance(x, y, self.shore) for x, y in points.tolist()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +59,45 @@ class Scene:
     @staticmethod
     def of(layout: Layout) -> Scene:
         """The scene of a layout."""
-        marks = layout.landmarks
-        centres = np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2)
+        centres = layout.centres
         apart = np.hypot(*(centres[:, None] - centres[None]).transpose(2, 0, 1))
         pairs = np.argwhere((apart >= MIN_GAP) & (apart <= MAX_GAP))
         return Scene(
             layout,
             centres,
-            np.array([mark.radius for mark in marks]),
-            np.array([solid_extent(mark.name) * mark.scale for mark in marks]),
+            layout.radii,
+            np.array([solid_extent(mark.name) * mark.scale for mark in layout.landmarks]),
             pairs,
             centres[pairs].mean(axis=1),
             _find_lake(layout.lake),
         )
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where the drone is and where it heads: field frame, metres, radians."""
+
+    x: float
+    y: float
+    heading: float
+
+    def ahead(self, metres: float) -> tuple[float, float]:
+        """The point this many metres straight ahead."""
+        return self.x + metres * math.cos(self.heading), self.y + metres * math.sin(self.heading)
+
+    def offsets(self, places: Points) -> Points:
+        """Vectors (..., 2) from here to places (..., 2), field frame."""
+        return places - (self.x, self.y)
+
+    def bearings(self, places: Points) -> Points:
+        """Directions (...,) of places (..., 2) relative to the heading, radians, positive to the left."""
+        off = self.offsets(places)
+        return wrap_radians(np.arctan2(off[..., 1], off[..., 0]) - self.heading)
+
+    def in_body(self, places: Points) -> Points:
+        """Places (..., 2), field frame, in the body frame (..., 2): x ahead, y to the left."""
+        off, cos, sin = self.offsets(places), math.cos(self.heading), math.sin(self.heading)
+        return np.stack([off[..., 0] * cos + off[..., 1] * sin, off[..., 1] * cos - off[..., 0] * sin], axis=-1)
 
 
 @compiled
@@ -103,10 +131,10 @@ def _count_lakes(water):
 def _find_lake(water: npt.NDArray[np.bool_]) -> Lake | None:
     if _count_lakes(water) != 1:
         return None
-    cells = (np.argwhere(water) + 0.5) * CELL
+    cells = (np.argwhere(water) + 0.5) * LAKE_CELL
     inner = np.zeros_like(water)
     inner[1:-1, 1:-1] = water[:-2, 1:-1] & water[2:, 1:-1] & water[1:-1, :-2] & water[1:-1, 2:]
-    shore = (np.argwhere(water & ~inner).astype(np.float64) + 0.5) * CELL
+    shore = (np.argwhere(water & ~inner).astype(np.float64) + 0.5) * LAKE_CELL
     centre = cells.mean(axis=0)
     offsets = shore - centre
     angles = np.arctan2(offsets[:, 1], offsets[:, 0])
@@ -130,7 +158,7 @@ def shore_distance(x, y, shore):
         # Roots are slow. Among cells whose squares are equal but for rounding, the root decides.
         if off_x * off_x + off_y * off_y <= square * 1.000001:
             nearest = min(nearest, math.hypot(off_x, off_y))
-    return max(nearest - 0.5 * CELL, 0.0)
+    return max(nearest - 0.5 * LAKE_CELL, 0.0)
 
 
 @compiled

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.corpus.meadow import guide_lines
-from pvn.corpus.meadow.guide_lines import Pose
 from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
-from pvn.corpus.meadow.manoeuvres import COLOURS, IS_ON_THE_SPOT, SLOTS, Kind, Manoeuvre
-from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
+from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, SLOTS, Kind, Manoeuvre
+from pvn.corpus.meadow.scene import Pose, Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, every_metre, fly_along
 from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
@@ -129,12 +128,8 @@ class _Planner:
 
     def _fence_ahead(self) -> str:
         """Colour of one of the two fences that are most nearly straight ahead."""
-        first, second, *_ = sorted(COLOURS, key=lambda colour: -math.cos(FENCES[colour] - self.pose.heading))
+        first, second, *_ = sorted(FENCES, key=lambda colour: -math.cos(FENCES[colour] - self.pose.heading))
         return first if self.generator.random() < 0.7 else second
-
-    def _is_ahead(self, place: Points, limit: float) -> bool:
-        angle = math.atan2(place[1] - self.pose.y, place[0] - self.pose.x)
-        return abs(wrap_radians(angle - self.pose.heading)) < limit
 
     def _guide(self, manoeuvre: Manoeuvre, marks: tuple[int, ...], limit: float) -> Points | None:
         scene, pose, generator = self.scene, self.pose, self.generator
@@ -165,8 +160,8 @@ class _Planner:
             return None
         if manoeuvre.kind == "lake":
             line = guide_lines.to_lake(lake, pose, generator)
-            return line if line is not None and self._is_ahead(line[-1], limit) else None
-        if not self._is_ahead(lake.centre, limit):
+            return line if line is not None and abs(pose.bearings(line[-1])) < limit else None
+        if abs(pose.bearings(lake.centre)) >= limit:
             return None
         if manoeuvre.kind == "lake pass":
             return guide_lines.past_lake(lake, pose, manoeuvre.side, generator)
@@ -175,7 +170,7 @@ class _Planner:
     def _turn(self, manoeuvre: Manoeuvre, marks: tuple[int, ...]) -> FlownManoeuvre:
         pose = self.pose
         if manoeuvre.kind == "face":
-            off = self.scene.centres[marks[0]] - (pose.x, pose.y)
+            off = pose.offsets(self.scene.centres[marks[0]])
             after = math.atan2(off[1], off[0]) + self.generator.uniform(-0.06, 0.06)
         else:
             after = pose.heading + TURNS[manoeuvre.detail] + self.generator.uniform(-0.14, 0.14)

@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from pvn.corpus.meadow.guide_lines import Pose
-from pvn.corpus.meadow.scene import Scene, in_sight, is_clear
+from pvn.corpus.meadow.scene import Pose, Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, arc, every_metre, fly_along, straight_line
 from pvn.corpus.meadow.tours import MAX_PATH, NEARLY_IN_VIEW, first_pose
 from pvn.paths import Points, length_of
@@ -31,7 +30,7 @@ TRIES_PER_FIELD = 400
 
 def _way_out(scene: Scene, pose: Pose, mark: int, side: int, generator: np.random.Generator) -> tuple[Points, float]:
     """A line straight past a landmark, kept on one side, and further; and its direction, radians."""
-    off = scene.centres[mark] - (pose.x, pose.y)
+    off = pose.offsets(scene.centres[mark])
     gap = scene.radii[mark] * generator.uniform(0.75, 0.9)
     angle = math.atan2(off[1], off[0]) - side * math.asin(min(gap / length_of(*off), 1.0))
     metres = length_of(*off) + generator.uniform(5.0, 9.0)
@@ -91,7 +90,7 @@ def sample_returns(seed: int, count: int) -> list[Demonstration]:
             break
         pose = first_pose(scene, generator)
         seen = in_sight(scene.centres, pose.x, pose.y, pose.heading, 0.0, NEARLY_IN_VIEW, MAX_DISTANCE)
-        far_enough = [mark for mark in seen.tolist() if math.hypot(*(scene.centres[mark] - (pose.x, pose.y))) > 5.0]
+        far_enough = [mark for mark in seen.tolist() if math.hypot(*pose.offsets(scene.centres[mark])) > 5.0]
         if not far_enough:
             continue
         mark = far_enough[int(generator.integers(len(far_enough)))]
