@@ -127,6 +127,12 @@ def test_files_that_are_named_exist(page):
     assert [end for end in ends if not (ROOT / end).exists() and not any(m.endswith(f"/{end}") for m in modules)] == []
 
 
+def test_contributing_answers_twelve_questions_by_one_path_each():
+    answers = [row[1] for row in table(ROOT / "CONTRIBUTING.md", "Where would I change X?")]
+    assert len(answers) == 12
+    assert [path for path in answers if not (ROOT / path).exists()] == []
+
+
 def test_every_page_is_in_the_navigation_once():
     trees = re.findall(r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.DOTALL | re.MULTILINE)
     listed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
