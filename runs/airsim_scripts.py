@@ -32,8 +32,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pvn.bridges.airsim import DEFAULT_PORT
-from pvn.bridges.airsim.client import disconnect, import_client
+import cosysairsim
+
+from pvn.bridges import AirSimOptions, close_client
 from pvn.cli.progress import progress_bar
 from pvn.files import read_json, replacing
 
@@ -204,7 +205,7 @@ def last_lines(text: str) -> tuple[str, str]:
 
 def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | str, float, dict[str, list[Sample]]]:
     """Look on until a script ends or its time is over: how it ended, after how long, and all vehicles' tracks."""
-    client, tracks = import_client().MultirotorClient(port=DEFAULT_PORT, timeout_value=10), dict[str, list[Sample]]()
+    client, tracks = cosysairsim.MultirotorClient(port=AirSimOptions.port, timeout_value=10), dict[str, list[Sample]]()
     begin, end = time.monotonic(), None
     try:
         while time.monotonic() < (begin + limit_s if end is None else end + SETTLE_S):
@@ -215,7 +216,7 @@ def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | str, 
     except Exception:  # of whatever kind the client's are: that the server is gone is what should be written down
         return "server lost", time.monotonic() - begin, tracks
     finally:
-        disconnect(client)
+        close_client(client)
     return ("stopped", limit_s, tracks) if end is None else (process.returncode, end - begin, tracks)
 
 

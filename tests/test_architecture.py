@@ -67,6 +67,15 @@ def test_neither_bridge_imports_the_other():
                 assert not reached, f"{module} imports {reached}; move what it needs to pvn/bridges/shared"
 
 
+def test_other_rooms_import_of_the_bridges_only_what_the_package_names():
+    """Scripts outside the package, too: what lies below `pvn.bridges` may change at any time."""
+    scripts = [path for folder in ("runs", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    others = [path for name, path in MODULES.items() if not name.startswith("pvn.bridges")]
+    for path in [*others, *scripts]:
+        below = {name for name in imports(path) if name.startswith("pvn.bridges.")}
+        assert not below, f"{path} imports {below}; name what it needs in pvn/bridges/__init__.py"
+
+
 def test_no_import_cycles():
     done = set()
 

@@ -1,4 +1,4 @@
-"""An AirSim server in a thread of the test's own process, and ways to watch and wait for it."""
+"""Servers that run in a thread of the test's own process, and ways to watch and wait for them."""
 
 import asyncio
 import math
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pvn.bridges.airsim.host import Host, HostConfig
+from pvn.bridges import AirSimServerOptions
 from pvn.bridges.airsim.settings import (
     AGENT_CAMERA,
     CameraSettings,
@@ -16,46 +16,46 @@ from pvn.bridges.airsim.settings import (
     VehicleSettings,
     rotation_from_angles,
 )
-from pvn.bridges.shared.clock import compile_kernels
-from pvn.bridges.shared.renderer import CameraRenderer
-from pvn.geometry import Camera
 from pvn.world.layout import sample_layout
 
 TIMEOUT_S = 60
 """How long tests wait for what takes milliseconds on an idle machine."""
 
 
-class ServedHost:
-    """A host and its server, running in a thread until closed."""
+class Served:
+    """A server that runs in a thread until closed."""
 
-    def __init__(self, layout, limits, is_full, config):
-        self._ready, self._has_ended = threading.Event(), asyncio.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(layout, limits, is_full, config)), daemon=True
-        )
+    def __init__(self, make_server):
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(make_server)), daemon=True)
         self._thread.start()
-        assert self._ready.wait(TIMEOUT_S), "the server did not start"
+        assert self._is_ready.wait(TIMEOUT_S), "the server did not start"
 
-    async def _serve(self, layout, limits, is_full, config):
-        from pvn.bridges.airsim.server import Server
-
-        self.host = Host(CameraRenderer(layout, is_full=is_full), config)
-        self.server = Server(self.host, **({} if limits is None else {"limits": limits}))
-        self._loop = asyncio.get_running_loop()
-        listener, clock = await self.server.listen(port=0)
-        self.port = listener.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._has_ended.wait()
-        clock.cancel()
-        listener.close()
-        self.host.close()
+    async def _serve(self, make_server):
+        self.server, self.loop = make_server(), asyncio.get_running_loop()
+        self._task = asyncio.ensure_future(self.server._serve(self._note))
+        await asyncio.wait([self._task])
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
+
+    def _note(self, announced):
+        """What the server says once clients can connect."""
+        self.announced = announced
+        self._is_ready.set()
+
+    @property
+    def port(self):
+        """The port that was announced."""
+        return int(self.announced.partition("127.0.0.1:")[2].partition(",")[0])
+
+    def call(self, function, *arguments):
+        """Call a function in the server's thread."""
+        self.loop.call_soon_threadsafe(function, *arguments)
 
     def close(self):
         """End the server; doing so twice is fine."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._has_ended.set)
+            self.call(self._task.cancel)
             self._thread.join(TIMEOUT_S)
 
     def __enter__(self):
@@ -66,24 +66,36 @@ class ServedHost:
 
 
 @pytest.fixture(scope="session")
+def in_thread():
+    """A function that runs a server in a thread."""
+    return Served
+
+
+@pytest.fixture(scope="session")
 def layout():
     return sample_layout(3)
 
 
 @pytest.fixture(scope="session")
-def serve(layout):
-    """A function that serves a field; unless told otherwise, simulated time runs as fast as it can while awaited."""
+def serve(layout, in_thread):
+    """A function that serves AirSim; unless told otherwise, simulated time runs as fast as it can while awaited."""
     pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone[airsim]"')
-    compile_kernels(CameraRenderer(layout), Camera())
+    from pvn.bridges.airsim.protocol import Limits
+    from pvn.bridges.airsim.server import AirSimServer
 
-    def start(layout=layout, *, limits=None, is_full=True, camera=None, **config):
+    AirSimServer(layout).compile()
+
+    def start(layout=layout, *, limits=Limits(), camera=None, settings=None, **options):
         if camera is not None:  # in the place of our agents' camera
             mounted = CameraSettings(
                 rotation=rotation_from_angles(0.0, -camera.tilt, 0.0),
                 default_capture=Capture(camera.width, camera.height, camera.horizontal_view),
             )
-            config["settings"] = Settings(vehicles={"SimpleFlight": VehicleSettings(cameras={AGENT_CAMERA: mounted})})
-        return ServedHost(layout, limits, is_full, HostConfig(**{"speed": math.inf, **config}))
+            settings = Settings(vehicles={"SimpleFlight": VehicleSettings(cameras={AGENT_CAMERA: mounted})})
+        served_as = AirSimServerOptions(**{"speed": math.inf, "port": 0, **options})
+        served = in_thread(lambda: AirSimServer(layout, served_as, settings=settings, limits=limits))
+        served.host = served.server.host
+        return served
 
     return start
 

@@ -1,4 +1,4 @@
-"""`pvn fly --simulator airsim://...` and `pvn serve airsim`, end to end."""
+"""`pvn connect airsim` and `pvn serve airsim`, end to end."""
 
 import json
 import math
@@ -10,11 +10,12 @@ import torch
 
 pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
 
-from pvn.bridges.airsim.field import AirSimField
+from pvn.bridges import AirSimField, AirSimOptions
+from pvn.bridges.airsim.server import AirSimServer
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.bridges.shared.vehicle import Vehicle
 from pvn.cli import main
-from pvn.cli.fly_airsim import fly_over_airsim
+from pvn.cli.connect import Flight, fly_over
 from pvn.evaluation.pilots import Pilot, load_pilot
 from pvn.geometry import Camera
 from pvn.simulator.interface import SimulatorConfig
@@ -34,19 +35,16 @@ def run_refused(command, capsys):
 
 
 @pytest.mark.long
-def test_pvn_fly_flies_an_instruction_over_airsim(serve, tmp_path, capsys):
+def test_pvn_connect_flies_an_instruction_over_airsim(serve, tmp_path, capsys):
+    said = "go to the soldier qwertz shop"
     with serve() as served:
-        said = "go to the soldier qwertz shop"
-        run(f'pvn fly "{said}" --simulator airsim://127.0.0.1:{served.port} --stepped --out {tmp_path}')
+        for _ in range(2):
+            run(f'pvn connect airsim "{said}" --port {served.port} --stepped --agent pvn --out {tmp_path}')
     text = capsys.readouterr().out
     assert said in text and "'qwertz' is not a word I know; 'shop' is read as 'stop'" in text
-    log = json.loads((tmp_path / "flight_airsim.json").read_text())
-    assert (
-        log["instruction"] == said
-        and log["unknown_words"] == ["qwertz"]
-        and log["read_as"] == {"shop": "stop"}
-        and len(log["poses"]) == len(log["actions"]) + 1
-    )
+    log, again = (json.loads((tmp_path / f"flight_airsim{run}.json").read_text()) for run in ("", "_run2"))
+    assert log["instruction"] == said and log["unknown_words"] == ["qwertz"] and log["read_as"] == {"shop": "stop"}
+    assert len(log["poses"]) == len(log["actions"]) + 1 and again["actions"], "no log replaces another"
 
 
 class Broken:
@@ -59,15 +57,6 @@ class Broken:
         return torch.tensor([[2.0, 0.0 / (2 - memory), 0.0]]), memory + 1
 
 
-def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_paused(serve, recorded_calls, tmp_path):
-    pilot = Pilot("broken", Broken(), None, SimulatorConfig(), "broken")
-    with serve() as served:
-        with pytest.raises(ZeroDivisionError):
-            fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=True)
-        assert recorded_calls[-1] == "hover" and not served.host.is_paused
-    assert len(json.loads((tmp_path / "flight_airsim.json").read_text())["actions"]) == 2
-
-
 class Stop:
     """A policy that stops at once."""
 
@@ -78,15 +67,30 @@ class Stop:
         return torch.tensor([[0.0, 0.0, 1.0]]), memory
 
 
+def connect(served, policy, folder, **options):
+    """Fly a policy over a server."""
+    pilot = Pilot("test", policy, None, SimulatorConfig(), "test")
+    with AirSimField(AirSimOptions(port=served.port, **options)) as field:
+        fly_over(field, Flight(instruction=("go on",), out=folder), pilot, "AirSim")
+
+
+def test_whatever_ends_a_flight_the_drone_hovers_and_the_world_is_not_left_paused(serve, recorded_calls, tmp_path):
+    with serve() as served:
+        with pytest.raises(ZeroDivisionError):
+            connect(served, Broken(), tmp_path, stepped=True)
+        assert recorded_calls[-1] == "hover" and not served.host.is_paused
+    log = json.loads((tmp_path / "flight_airsim.json").read_text())
+    assert len(log["actions"]) == 2 and log["ended"] == "float division by zero"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("speed", "is_stepped", "is_noted"), [(math.inf, False, True), (math.inf, True, False), (4.0, False, False)]
+    ("speed", "stepped", "is_noted"), [(math.inf, False, True), (math.inf, True, False), (4.0, False, False)]
 )
-def test_a_clock_that_runs_away_is_noted(serve, tmp_path, capsys, speed, is_stepped, is_noted):
-    pilot = Pilot("stop", Stop(), None, SimulatorConfig(), "stop")
+def test_a_clock_that_runs_away_is_noted(serve, tmp_path, caplog, speed, stepped, is_noted):
     with serve(speed=speed) as served:
-        fly_over_airsim(f"airsim://127.0.0.1:{served.port}", ["go on"], pilot, tmp_path, is_stepped=is_stepped)
-    assert ("Fly with --stepped, or serve with --speed 1" in capsys.readouterr().out) == is_noted
+        connect(served, Stop(), tmp_path, stepped=stepped)
+    assert ("Connect with --stepped, or serve with --speed 1" in caplog.text) == is_noted
 
 
 @pytest.mark.long
@@ -103,26 +107,37 @@ def test_another_agent_flies_over_airsim_under_its_own_name_with_its_own_camera(
     monkeypatch.setattr("pvn.evaluation.pilots.load_pilot", lambda name, **options: {"gsmn": pilot}[name])
     monkeypatch.setattr("pvn.bridges.airsim.field.AirSimField", RecordingField)
     with serve() as served:
-        url = f"airsim://127.0.0.1:{served.port}"
-        run(f'pvn fly "go to the soldier" --agent gsmn --simulator {url} --stepped --out {tmp_path}')
-    assert f"gsmn at {url}" in capsys.readouterr().out
+        run(f'pvn connect airsim "go to the soldier" --agent gsmn --port {served.port} --stepped --out {tmp_path}')
+    assert "gsmn over AirSim" in capsys.readouterr().out
     assert cameras == [camera]
 
 
-def test_a_missing_server_is_reported(capsys):
-    assert "Is the simulator running" in run_refused('pvn fly "go on" --simulator airsim://127.0.0.1:1', capsys)
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ('connect airsim "go on" --port 1 --agent pvn', "Is the simulator running"),
+        ("connect airsim", "instruction: got 0, expected one in quotes"),
+        ('connect airsim "go on" "go left"', "instruction: got 2, expected one in quotes"),
+        ("connect airsim go left", 'got 2 of one word each, expected one in quotes: "go left"'),
+        ('connect airsim "go on" --agent stop', "agent: got stop, which reads no instructions"),
+        ('connect airsim "go on" --field 3', "--field"),
+        ("serve airsim --port 70000", "port: got 70000, expected 0 to 65535"),
+        ("serve airsim --speed 0", "speed: got 0.0"),
+        ("serve airsim --settings nowhere.json", "settings: cannot read nowhere.json"),
+        ("serve airsim --width 0", "image size: got 0 x 144"),
+        ("serve airsim --port 0 --host nowhere.invalid", "expected an address of this machine as --host"),
+        ("serve airsim --port 0 --host 192.0.2.1", "expected an address of this machine as --host"),
+        ("serve airsim --camera-port 0", "--camera-port"),
+    ],
+)
+def test_what_cannot_be_is_refused(command, message, capsys):
+    assert message in run_refused(f"pvn {command}", capsys)
 
 
 def test_a_port_that_is_in_use_is_named(serve, capsys):
     with serve() as served:
         message = run_refused(f"pvn serve airsim --port {served.port}", capsys)
-    assert f"cannot listen on 127.0.0.1:{served.port}" in message and "another AirSim" in message
-
-
-@pytest.mark.parametrize("address", ["nowhere.invalid", "192.0.2.1"])
-def test_an_address_that_is_not_of_this_machine_is_refused(address, capsys):
-    message = run_refused(f"pvn serve airsim --port 0 --host {address}", capsys)
-    assert "expected an address of this machine as --host" in message and "another AirSim" not in message
+    assert f"cannot listen on 127.0.0.1:{served.port}" in message and "another program uses the port" in message
 
 
 def test_everything_is_compiled_before_clients_can_connect(monkeypatch):
@@ -132,11 +147,8 @@ def test_everything_is_compiled_before_clients_can_connect(monkeypatch):
         usual = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *arguments: events.append(name) or usual(*arguments))
 
-    async def serve(*arguments):
-        events.append("serve")
-
     for owner, name in [(CameraRenderer, "render_scene"), (CameraRenderer, "measure_depth"), (Vehicle, "tick")]:
         record(owner, name)
-    monkeypatch.setattr("pvn.bridges.airsim.server.serve", serve)
+    monkeypatch.setattr(AirSimServer, "run", lambda server, announce: events.append("run"))
     run("pvn serve airsim --port 0")
-    assert sorted(events[:-1]) == ["measure_depth", "render_scene", "tick"] and events[-1] == "serve"
+    assert sorted(events[:-1]) == ["measure_depth", "render_scene", "tick"] and events[-1] == "run"

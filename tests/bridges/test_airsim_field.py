@@ -4,7 +4,6 @@ import asyncio
 import gc
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +11,10 @@ import torch
 
 pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
 
+from pvn.bridges import AirSimField, AirSimOptions, FlightAborted
 from pvn.bridges.airsim.api import CALLS
-from pvn.bridges.airsim.field import SETPOINT_INTERVAL_S, AirSimField, AirSimOptions
+from pvn.bridges.airsim.field import SETPOINT_INTERVAL_S
 from pvn.bridges.airsim.protocol import Limits
-from pvn.bridges.flights import FlightAborted
 from pvn.bridges.shared.frames import roll_pitch_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
@@ -23,10 +22,15 @@ from pvn.geometry import Camera
 from pvn.rollout.flight import fly, simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
-STEPPED = AirSimOptions(camera="pvn", is_stepped=True, can_teleport=True, timeout_s=60)
 MIDDLE = (25.0, 25.0, 0.5)
 
 pytestmark = pytest.mark.usefixtures("patient_hover")
+
+
+def connect(served, layout=None, *, can_teleport=True, **options):
+    """Our side of a bridge to a served field; a busy machine has all the time it needs."""
+    chosen = AirSimOptions(**{"port": served.port, "camera": "pvn", "stepped": True, "timeout_s": 60, **options})
+    return AirSimField(chosen, layout=layout, can_teleport=can_teleport)
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def fly_over_server(serve):
         for _, group in itertools.groupby(tasks, key=lambda task: id(task.layout)):
             in_field = list(group)
             with serve(in_field[0].layout) as served:
-                with AirSimField(port=served.port, layout=in_field[0].layout, options=STEPPED) as field:
+                with connect(served, in_field[0].layout) as field:
                     field.take_off()
                     logs += [fly(field, [task], policy, horizon=horizon) for task in in_field]
         return logs
@@ -117,8 +121,7 @@ class GentleTurn:
 
 @pytest.mark.long
 def test_in_real_time_it_flies_stops_and_hovers(serve, layout, recorded_calls):
-    options = AirSimOptions(camera="pvn")
-    with serve(speed=2.0) as served, AirSimField(port=served.port, layout=layout, options=options) as field:
+    with serve(speed=2.0) as served, connect(served, layout, stepped=False, can_teleport=False) as field:
         start = field.take_off()
         assert start == pytest.approx((25, 25, math.pi / 2), abs=0.05)
         start_s = served.host.vehicle.time_s
@@ -135,9 +138,9 @@ def test_in_real_time_it_flies_stops_and_hovers(serve, layout, recorded_calls):
 def test_the_larger_wider_image_of_another_camera_is_turned_into_one_of_ours(serve, layout):
     wide = Camera(width=400, height=300, horizontal_view=math.radians(110), tilt=0.0)
     start = torch.tensor([MIDDLE])
-    with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+    with serve() as served, connect(served, layout) as field:
         expected = field.reset(start)
-    with serve(camera=wide) as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+    with serve(camera=wide) as served, connect(served, layout) as field:
         mounted = served.host.find_drone("").find_camera("pvn")
         assert roll_pitch_yaw(mounted.rotation)[1] == pytest.approx(-math.radians(15)), "it was tilted, nose down"
         observation = field.reset(start)
@@ -147,9 +150,8 @@ def test_the_larger_wider_image_of_another_camera_is_turned_into_one_of_ours(ser
 
 
 def test_if_the_camera_may_not_be_tilted_the_pose_is_pitched_instead(serve, layout):
-    options = replace(STEPPED, tilts_camera=False)
     with serve(camera=Camera(tilt=0.0)) as served:
-        with AirSimField(port=served.port, layout=layout, options=options) as field:
+        with connect(served, layout, keep_camera=True) as field:
             pose = field.reset(torch.tensor([MIDDLE])).pose_world[0]
     assert pose[4] == pytest.approx(-math.radians(15), abs=1e-6), "nose up, so that our tilted camera would be level"
 
@@ -169,25 +171,25 @@ def test_an_airsim_server_of_version_1_gets_the_number_of_arguments_it_expects(s
     for name, num_arguments in [("simGetImages", 3), ("simGetCameraInfo", 3), ("simSetCameraPose", 4)]:
         monkeypatch.setitem(CALLS, name, counting(name, num_arguments))
     with serve(camera=Camera(tilt=0.0)) as served:
-        with AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+        with connect(served, layout) as field:
             assert int(fly(field, [task], GentleTurn(2)).num_steps[0]) == 2
 
 
 def test_a_missing_server_is_reported():
     with pytest.raises(FlightAborted, match="127.0.0.1:1: .*could not be told to hover.*Is the simulator running"):
-        AirSimField(port=1, options=STEPPED)
+        AirSimField(AirSimOptions(port=1))
 
 
 def test_an_unknown_vehicle_or_camera_is_named(serve):
     with serve() as served:
         with pytest.raises(ValueError, match="vehicle: got 'Drone7', expected one of SimpleFlight"):
-            AirSimField(port=served.port, options=replace(STEPPED, vehicle="Drone7"))
+            connect(served, vehicle="Drone7")
         with pytest.raises(FlightAborted, match="camera: got 'back', expected one of 0"):
-            AirSimField(port=served.port, options=replace(STEPPED, camera="back"))
+            connect(served, camera="back")
 
 
 def test_a_start_far_from_the_drone_is_refused(serve, layout):
-    with serve() as served, AirSimField(port=served.port, layout=layout) as field:
+    with serve() as served, connect(served, layout, can_teleport=False) as field:
         with pytest.raises(ValueError, match="the drone is 10.0 m away; start the task where take_off"):
             fly(field, [Task(layout, (35.0, 25.0, 0.0), "go on")], GentleTurn(2))
 
@@ -234,8 +236,7 @@ def test_if_a_call_fails_the_drone_hovers_and_the_flight_so_far_is_kept(
     method, then, words, serve, layout, task, recorded_calls, monkeypatch
 ):
     # An answer that never comes has to be waited for; the others leave a busy machine all the time it may need.
-    options = replace(STEPPED, timeout_s=5 if then is never else 60)
-    with serve() as served, AirSimField(port=served.port, layout=layout, options=options) as field:
+    with serve() as served, connect(served, layout, timeout_s=5 if then is never else 60) as field:
         num_usual = 3 if method == "simGetImages" else 1 + 2 * (round(0.5 / SETPOINT_INTERVAL_S) + 2)
         monkeypatch.setitem(CALLS, method, after(num_usual, CALLS[method], then))
         with pytest.raises(FlightAborted, match=words + ".*was told to hover after step 2"):
@@ -256,7 +257,7 @@ def at_step(number, action):
 
 
 def test_if_the_connection_is_lost_the_flight_so_far_is_kept(serve, layout, task):
-    with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+    with serve() as served, connect(served, layout) as field:
         with pytest.raises(FlightAborted, match="could not be told to hover after step 2"):
             fly(field, [task], GentleTurn(10), watch=at_step(2, served.close))
         assert int(field.log().num_steps[0]) == 2
@@ -268,17 +269,16 @@ def switching_control_off(served):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("is_stepped", "speed"), [(True, math.inf), (False, 4.0)])
-def test_a_refused_set_point_ends_the_flight(serve, layout, task, is_stepped, speed):
-    options = replace(STEPPED, is_stepped=is_stepped)
-    with serve(speed=speed) as served, AirSimField(port=served.port, layout=layout, options=options) as field:
+@pytest.mark.parametrize(("stepped", "speed"), [(True, math.inf), (False, 4.0)])
+def test_a_refused_set_point_ends_the_flight(serve, layout, task, stepped, speed):
+    with serve(speed=speed) as served, connect(served, layout, stepped=stepped) as field:
         with pytest.raises(FlightAborted, match="API control is off.*could not be told to hover after step 2"):
             fly(field, [task], GentleTurn(10), watch=switching_control_off(served))
 
 
 def test_a_set_point_that_is_answered_but_not_flown_ends_the_flight(serve, layout, task, monkeypatch):
     monkeypatch.setitem(CALLS, "moveByVelocityZBodyFrame", lambda host, *arguments: False)
-    with serve() as served, AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+    with serve() as served, connect(served, layout) as field:
         with pytest.raises(FlightAborted, match="API control was switched off.*after step 2"):
             fly(field, [task], GentleTurn(10), watch=switching_control_off(served))
 
@@ -287,7 +287,7 @@ def test_a_set_point_that_is_answered_but_not_flown_ends_the_flight(serve, layou
 @pytest.mark.parametrize("method", ["takeoff", "moveToZ"])
 def test_the_reason_for_a_refused_take_off_is_reported(serve, method, monkeypatch):
     monkeypatch.setitem(CALLS, method, refuse)
-    with serve(speed=4.0) as served, AirSimField(port=served.port, options=STEPPED) as field:
+    with serve(speed=4.0) as served, connect(served) as field:
         with pytest.raises(FlightAborted, match="the vehicle is gone"):
             field.take_off()
 
@@ -295,13 +295,13 @@ def test_the_reason_for_a_refused_take_off_is_reported(serve, method, monkeypatc
 def test_a_vehicle_that_cannot_be_armed_is_reported(serve, monkeypatch):
     monkeypatch.setitem(CALLS, "armDisarm", lambda host, *arguments: False)
     with serve() as served, pytest.raises(FlightAborted, match="the vehicle could not be armed"):
-        AirSimField(port=served.port, options=STEPPED)
+        connect(served)
 
 
 @pytest.mark.long
 def test_a_climb_may_outlast_the_time_out_of_answers(serve, layout, monkeypatch):
     with serve(speed=1.0) as served:
-        with AirSimField(port=served.port, layout=layout, options=AirSimOptions(timeout_s=60)) as field:
+        with connect(served, layout, camera="0", stepped=False, can_teleport=False) as field:
             climb, answers = field._client.moveToZAsync, []
 
             def climb_with_short_timeout(*arguments, **options):
@@ -326,7 +326,7 @@ def test_connections_are_closed_for_good(serve, layout, wait_until):
     num_before = num_sessions()
     with serve(limits=Limits(max_clients=2)) as served:
         for _ in range(2):
-            with AirSimField(port=served.port, layout=layout, options=STEPPED) as field:
+            with connect(served, layout) as field:
                 field.reset(torch.tensor([MIDDLE]))
                 for _ in range(4):
                     assert field.hover()

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvn.bridges.airsim.resampling import resample_image
 from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
     from_ned,
@@ -26,6 +25,10 @@ from pvn.bridges.shared.frames import (
 from pvn.bridges.shared.renderer import make_camera_row
 from pvn.geometry import Camera, pixel_rays, rotation_world_body
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V
+
+pytest.importorskip("cosysairsim", reason='needs the AirSim client: pip install "pvn-drone[airsim]"')
+
+from pvn.bridges.airsim.field import resample_image
 
 coordinates = st.floats(-50, 50)
 angles = st.floats(-1.4, 1.4)

@@ -7,7 +7,7 @@ import selectors
 import numpy as np
 import pytest
 
-from pvn.bridges.airsim.host import Host, HostConfig
+from pvn.bridges.airsim.host import Host
 from pvn.bridges.shared import motions
 from pvn.bridges.shared.clock import MAX_LAG_S
 from pvn.bridges.shared.frames import from_ned, swap_rotation, to_ned
@@ -73,7 +73,7 @@ def run_clock(layout):
 
     def run(speed, scenario):
         async def main():
-            host = Host(CameraRenderer(layout), HostConfig(speed=speed))
+            host = Host(CameraRenderer(layout), speed=speed)
             clock = asyncio.ensure_future(host.run_clock())
             await scenario(host)
             clock.cancel()
@@ -115,6 +115,6 @@ def test_at_infinite_speed_time_passes_only_while_someone_waits_for_it(run_clock
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.nan])
-def test_a_speed_must_be_positive(speed):
+def test_a_speed_must_be_positive(speed, layout):
     with pytest.raises(ValueError, match="speed: got .*, expected more than 0"):
-        HostConfig(speed=speed)
+        Host(CameraRenderer(layout), speed=speed)

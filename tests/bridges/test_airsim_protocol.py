@@ -180,7 +180,11 @@ def test_a_client_that_does_not_read_its_scans_has_few_of_them_made(
     monkeypatch.setattr(CameraRenderer, "cast_rays", count_and_cast_rays)
     lidar = SensorSettings(points_per_rotation=100_000, max_distance=500.0)  # three megabytes
     settings = Settings(vehicles={"Drone": VehicleSettings(sensors={"Lidar": lidar})})
-    with serve(settings=settings, is_full=False) as served, connect(served.port) as deaf, connect(served.port) as other:
+    with (
+        serve(settings=settings, quality="fast") as served,
+        connect(served.port) as deaf,
+        connect(served.port) as other,
+    ):
         for message_id in range(30):
             send_call(deaf, message_id, method)
         wait_until(lambda: recorded_calls.count(method) == 30)

@@ -29,7 +29,7 @@ def connect(served):
 
 @pytest.fixture(scope="module")
 def connection(serve):
-    with serve(is_full=False) as served:
+    with serve(quality="fast") as served:
         yield connect(served)
 
 
@@ -62,7 +62,7 @@ def test_a_refused_motion_is_told_once_on_the_servers_console(client, caplog):
 
 
 def test_a_script_that_prints_a_counter_does_not_silence_what_is_refused_later(serve, caplog):
-    with serve(is_full=False) as served, caplog.at_level(logging.WARNING):
+    with serve(quality="fast") as served, caplog.at_level(logging.WARNING):
         client = connect(served)
         for number in range(MAX_TOLD + 20):
             client.simPrintLogMessage("step ", str(number))
@@ -82,7 +82,7 @@ def test_a_goal_beyond_the_border_is_flown_as_far_as_the_border(client, caplog):
 
 
 def test_meeting_the_border_is_told(serve, caplog):
-    with serve(is_full=False) as served, caplog.at_level(logging.WARNING):
+    with serve(quality="fast") as served, caplog.at_level(logging.WARNING):
         client = connect(served)
         client.simSetVehiclePose(Pose(Vector3r(34, 0, -5)), True)
         client.moveByVelocityAsync(4, 0, 0, 2).join()
@@ -140,7 +140,7 @@ def test_a_cameras_field_of_view_can_be_set_and_is_reset(client):
 
 def test_a_camera_can_stand_in_the_field(serve):
     tower = CameraSettings((0.0, 0.0, -10.0), rotation_from_angles(0.0, -math.pi / 2, 0.0))
-    with serve(settings=Settings(external_cameras={"tower": tower}), is_full=False) as served:
+    with serve(settings=Settings(external_cameras={"tower": tower}), quality="fast") as served:
         client = connect(served)
         request = {"camera_name": "tower", "image_type": 1, "pixels_as_float": True, "compress": False}
         ((response),) = client.client.call("simGetImages", [request], "", True)
@@ -253,7 +253,7 @@ def test_two_drones_fly_at_once_each_from_its_own_home(serve):
         "Drone1": VehicleSettings(position=(4.0, 0.0, -2.0)),
         "Drone2": VehicleSettings(position=(8.0, 0.0, 0.0)),
     }
-    with serve(settings=Settings(vehicles=vehicles), is_full=False) as served:
+    with serve(settings=Settings(vehicles=vehicles), quality="fast") as served:
         client = connect(served)
         client.enableApiControl(True, "Drone2")
         assert client.simAddVehicle("Drone3", "simpleflight", Pose(Vector3r(0, 5, 0)))
@@ -270,7 +270,7 @@ def test_two_drones_fly_at_once_each_from_its_own_home(serve):
 
 
 def test_a_computer_vision_vehicle_floats_where_it_is_put_in_any_attitude(serve):
-    with serve(settings=parse_settings('{"SimMode": "ComputerVision"}'), is_full=False) as served:
+    with serve(settings=parse_settings('{"SimMode": "ComputerVision"}'), quality="fast") as served:
         client = connect(served)
         nose_down = cosysairsim.Quaternionr(0, math.sin(-math.pi / 4), 0, math.cos(math.pi / 4))
         client.simSetVehiclePose(Pose(Vector3r(1, 2, -8), nose_down), True)

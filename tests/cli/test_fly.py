@@ -230,17 +230,12 @@ def test_a_flight_starts_where_the_picture_of_its_field_says(undrawn, quick_pvn,
         ('pvn fly "🐘"', "instruction: got '🐘', which has no words, expected a sentence such as"),
         ('pvn fly "go on" "大象"', "got '大象', but '大象' is not a word I know, expected an English sentence"),
         ('pvn fly "to the yak"', "got 'to the yak', but 'yak' is not a word I know, and nothing else in it says what"),
-        ('pvn fly "go on" "go left" --simulator airsim://127.0.0.1:1', "instruction: got 2 with --simulator"),
         (f'pvn fly "{"go " * 500}"', "got 500 words and 1,499 characters, expected at most 100 words"),
         ('pvn fly "go home" --agent stop', "agent: got stop, which reads no instructions"),
         ('pvn fly "go home" --agent oracle', "agent: got oracle, which reads no instructions"),
         ("pvn fly --agent pvn-no-aux", "pvn-no-aux: no weights in the package; name a folder of runs with --runs"),
         ("pvn fly --runs empty", "runs: got empty, which holds no runs"),
         ("pvn fly --agent file.safetensors", "no file file.json"),
-        ('pvn fly "go on" --stepped', "stepped: got no other simulator to pause, expected --simulator"),
-        ('pvn fly "go on" --simulator http://127.0.0.1:1', "expected airsim://HOST:PORT"),
-        ('pvn fly "go on" --simulator airsim://127.0.0.1:many', "expected airsim://HOST:PORT"),
-        ("pvn fly --simulator airsim://127.0.0.1:1", "instruction: got none, expected one"),
     ],
 )
 def test_what_is_wrong_is_said_before_flying(command, message, corpus, refused):
@@ -249,13 +244,3 @@ def test_what_is_wrong_is_said_before_flying(command, message, corpus, refused):
     Path("empty").mkdir()
     assert message in refused(command)
     assert not Path("pictures").exists()
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["field 2", "seed 2", "segment 1", "corpus c", "start 1 2 0", "device cuda", "quality fast", "record", "json"],
-)
-def test_options_that_another_simulator_would_ignore_are_refused(option, refused):
-    name = option.split()[0]
-    message = refused(f'pvn fly "go on" --simulator airsim://127.0.0.1:1 --{option}')
-    assert f"{name}: got " in message and f"leave out --{name} or --simulator" in message

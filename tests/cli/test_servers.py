@@ -1,4 +1,4 @@
-"""`pvn serve airsim` and `pvn demo`: what they refuse, and a demo that runs until it is interrupted."""
+"""What `pvn serve` and `pvn demo` refuse, and a demo that runs until it is interrupted."""
 
 import os
 import re
@@ -11,25 +11,21 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("command", "missing", "extra"),
     [
-        ("--port 70000", "port: got 70000, expected 0 to 65535"),
-        ("--speed 0", "speed: got 0.0"),
-        ("--settings nowhere.json", "settings: cannot read nowhere.json"),
-        ("--width 0", "image size: got 0 x 144"),
+        ("serve airsim", "msgpack", "airsim"),
+        ("serve mavlink", "pymavlink", "mavlink"),
+        ("connect airsim 'go on'", "msgpackrpc", "airsim"),
+        ("connect mavlink 'go on' --camera 0", "mavsdk", "mavlink"),
     ],
 )
-def test_an_airsim_server_that_cannot_be_is_refused(options, message, refused):
-    pytest.importorskip("msgpack")
-    assert message in refused(f"pvn serve airsim --quality fast {options}")
-
-
-def test_without_msgpack_it_says_how_to_install_it(refused, monkeypatch):
-    monkeypatch.setitem(sys.modules, "msgpack", None)
-    for module in ("pvn.bridges.airsim.protocol", "pvn.bridges.airsim.server"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    message = refused("pvn serve airsim")
-    assert 'msgpack is not installed; install it with: pip install "pvn-drone[airsim]"' in message
+def test_what_is_not_installed_is_named_with_its_extra(command, missing, extra, refused, monkeypatch):
+    light = ("options", "limits", "modes")
+    for name in list(sys.modules):
+        if name.startswith((missing, f"pvn.bridges.{extra}.")) and not name.endswith(light):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert f'is not installed; install it with: pip install "pvn-drone[{extra}]"' in refused(f"pvn {command}")
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, configure, subcommand
 
+from pvn.cli.connect import Connect
 from pvn.cli.corpus import CorpusVerb
 from pvn.cli.demo import Demo
 from pvn.cli.evaluate import Evaluate
@@ -34,6 +35,7 @@ Verb = (
     | Annotated[Train, subcommand("train", prefix_name=False)]
     | Annotated[Evaluate, subcommand("evaluate", prefix_name=False)]
     | Annotated[Reproduce, subcommand("reproduce", prefix_name=False)]
+    | Annotated[Connect, subcommand("connect", prefix_name=False)]
     | Annotated[Serve, subcommand("serve", prefix_name=False)]
 )
 

@@ -33,3 +33,9 @@ def unused_path(path: Path) -> Path:
     """The path, if no file is there; otherwise with _run2, _run3, ... before its suffix."""
     (stem,) = unused_stems([path.with_suffix("")], [path.suffix])
     return stem.with_name(stem.name + path.suffix)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a path for a folder that is a file."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"out: got {path}, which is a file, expected a folder")

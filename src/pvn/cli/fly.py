@@ -6,15 +6,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from pvn.cli.file_names import slug, unused_stems
-from pvn.cli.fly_airsim import fly_over_airsim
-from pvn.cli.fly_mavlink import fly_over_mavlink
+from pvn.cli.file_names import check_folder, slug, unused_stems
 from pvn.cli.options import AgentName, Device, FieldName, SegmentNames, print_json
 from pvn.cli.tasks import (
     ChosenTask,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from pvn.rollout.flight import FlightLog
     from pvn.world.layout import Layout
 
-_OWN_WORLD = ("field", "seed", "segment", "corpus", "start", "device", "quality", "record", "json")
-"""Options that mean something only in our own simulator."""
 _KINDS = {".png": "picture", ".mp4": "film", ".rrd": "recording"}
 
 
@@ -79,15 +75,6 @@ class Fly:
     """Folder for what is written, in which nothing is overwritten; or, for one flight, the file of its picture."""
     json: bool = False
     """Print a JSON list with one object per flight instead of a table."""
-    simulator: str | None = None
-    """Fly your instruction elsewhere: airsim://HOST:PORT, an AirSim server (docs/airsim.md); or an autopilot and a
-    camera, mavlink://udpin:0.0.0.0:14540?camera=URL (docs/mavlink.md)."""
-    stepped: bool = False
-    """Pause the other simulator while the agent computes, so that slow computers fly the same flight."""
-    arm: bool = False
-    """Arm the drone of mavlink://... and fly it. Without, a dry run shows what it would be sent."""
-    altitude: float | None = None
-    """Height above the ground at which the drone of mavlink://... is held, metres; 5 by default."""
 
     def run(self) -> None:
         """Fly, draw or record, and print how each flight ended."""
@@ -104,14 +91,6 @@ class Fly:
         with redirect_stdout(sys.stderr if self.json else sys.stdout):
             for instruction in self.instructions:
                 check_instruction(instruction, pilot)
-        if self.simulator is not None and self.simulator.startswith("mavlink:"):
-            fly_over_mavlink(
-                self.simulator, self.instructions, pilot, self.out, can_arm=self.arm, altitude=self.altitude
-            )
-            return
-        if self.simulator is not None:
-            fly_over_airsim(self.simulator, self.instructions, pilot, self.out, is_stepped=self.stepped)
-            return
         chosen = self._choose()
         if len(self.instructions) > 1:
             chosen, log, paths = self._fly_paragraph(pilot, chosen[0])
@@ -134,18 +113,8 @@ class Fly:
             print(f"{_KINDS.get(path.suffix, 'picture')}: {path}")
 
     def _check(self) -> None:
-        """Refuse options that contradict each other, or that would be ignored."""
+        """Refuse options that contradict each other."""
         check_quoted(self.instructions)
-        if self.simulator is None and self.stepped:
-            raise ValueError("stepped: got no other simulator to pause, expected --simulator airsim://HOST:PORT")
-        self._check_autopilot()
-        for option in fields(self) if self.simulator is not None else ():
-            value = getattr(self, option.name)
-            if option.name in _OWN_WORLD and value != option.default:
-                raise ValueError(
-                    f"{option.name}: got {value!r} with --simulator, which has its own world, start and camera images; "
-                    f"leave out --{option.name} or --simulator"
-                )
         if self.corpus is not None and not self.segment:
             raise ValueError("corpus: got no segment to fly, expected --segment with its id, such as 12-3")
         for name, value, default in (("field", self.field, 0), ("seed", self.seed, None)):
@@ -157,24 +126,10 @@ class Fly:
             raise ValueError(
                 f"segment: got {' '.join(self.segment)} and an instruction, expected at most one, whose start it takes"
             )
-        self._check_out()
-
-    def _check_out(self) -> None:
-        """Refuse a file where a folder is needed."""
-        if self._is_file and (self.record or self.simulator is not None):
-            because = "--record" if self.record else "--simulator"
-            raise ValueError(f"out: got the file {self.out} with {because}, expected a folder")
-        if self.out.exists() and not self.out.is_dir() and not self._is_file:
-            raise ValueError(f"out: got {self.out}, which is a file, expected a folder")
-
-    def _check_autopilot(self) -> None:
-        """Refuse options that an autopilot does not have, or that only an autopilot has."""
-        is_autopilot = self.simulator is not None and self.simulator.startswith("mavlink:")
-        if self.stepped and is_autopilot:
-            raise ValueError("stepped: got an autopilot, which cannot be paused; leave out --stepped")
-        if not is_autopilot and (self.arm or self.altitude is not None):
-            name = "arm" if self.arm else "altitude"
-            raise ValueError(f"{name}: got no autopilot, expected --simulator mavlink://...; leave out --{name}")
+        if self.record and self._is_file:
+            raise ValueError(f"out: got the file {self.out} with --record, expected a folder")
+        if not self._is_file:
+            check_folder(self.out)
 
     def _choose(self) -> list[ChosenTask]:
         """What to fly."""

@@ -1,17 +1,13 @@
 """Our autopilot and its camera in a thread of the test's own process, on ports of their own."""
 
-import asyncio
+import re
 import socket
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
-from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
-from pvn.bridges.shared.clock import compile_kernels
-from pvn.bridges.shared.renderer import CameraRenderer
-from pvn.geometry import Camera
+from pvn.bridges import MavlinkServerOptions
 
 TIMEOUT_S = 60
 PATIENCE_S = 600.0
@@ -26,46 +22,14 @@ def free_port():
 
 
 class ServedDrone:
-    """An autopilot that speaks to `client_port`, running in a thread until closed."""
+    """An autopilot that runs in a thread, and what a test can do to it."""
 
-    def __init__(self, layout, *, speed=1.0, is_full=True, **options):
-        self.client_port = free_port()
-        self._ready, self._has_ended = threading.Event(), asyncio.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(layout, speed, is_full, options)), daemon=True
-        )
-        self._thread.start()
-        assert self._ready.wait(TIMEOUT_S), "the autopilot did not start"
-
-    async def _serve(self, layout, speed, is_full, options):
-        from pvn.bridges.mavlink.server import SimulatedDrone, listen
-
-        self.drone = SimulatedDrone(CameraRenderer(layout, is_full=is_full), speed=speed, **options)
-        known = {**self.drone.autopilot.parameters, "COM_OF_LOSS_T": PATIENCE_S, "COM_DISARM_PRFLT": PATIENCE_S}
-        self.drone.autopilot = replace(self.drone.autopilot, parameters=known)
-        self.loop = asyncio.get_running_loop()
-        self.transport, self.server = await listen(self.drone, "127.0.0.1", 0, [("127.0.0.1", self.client_port)])
-        self.port = self.transport.get_extra_info("sockname")[1]
-        self.stream = CameraStream(self.drone)
-        viewers = await self.stream.listen("127.0.0.1", 0)
-        self.camera_url = f"http://127.0.0.1:{viewers.sockets[0].getsockname()[1]}{STREAM_PATH}"
-        self.clock = asyncio.ensure_future(self.drone.run_clock())
-        self._ready.set()
-        await self._has_ended.wait()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        self.transport.close()
-        viewers.close()
-        self.drone.close()
-
-    @property
-    def address(self):
+    def __init__(self, served, client_port):
+        self.call, self.close, self.port, self.loop = served.call, served.close, served.port, served.loop
+        self.drone, self.stream, self.clients = served.server.drone, served.server.stream, served.server.clients
+        self.camera_url = re.search(r"http://\S+mjpg", served.announced)[0]
+        self.address = f"udpin://127.0.0.1:{client_port}"
         """Where MAVSDK has to listen for it."""
-        return f"udpin://127.0.0.1:{self.client_port}"
-
-    def call(self, function, *arguments):
-        """Call a function in the autopilot's thread."""
-        self.loop.call_soon_threadsafe(function, *arguments)
 
     def after_each_tick(self, watch):
         """Call a function after each tick of the autopilot's clock, in its thread."""
@@ -79,23 +43,17 @@ class ServedDrone:
 
     def stop_clock(self):
         """Fall silent, as an autopilot does whose radio fails."""
-        self.call(self.clock.cancel)
+        self.call(self.drone.set_paused, True)
 
     def stop_pictures(self):
         """Keep the camera's connections open, and send nothing more."""
         never = self.loop.create_future()
         self.stream._picture = lambda: never
 
-    def close(self):
-        """End the autopilot; doing so twice is fine."""
-        if self._thread.is_alive():
-            self.call(self._has_ended.set)
-            self._thread.join(TIMEOUT_S)
-
 
 @pytest.fixture(autouse=True)
 def patient_client(request, monkeypatch):
-    """Our client waits longer than is shipped, too, until the autopilot says that its mode has changed.
+    """Our client, too, waits longer than is shipped until the autopilot says that its mode has changed.
 
     Not in slow tests, which are for machines with nothing else to do.
     """
@@ -104,13 +62,23 @@ def patient_client(request, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def fly_drone(layout):
+def fly_drone(layout, in_thread):
     """A context in which an autopilot runs."""
-    compile_kernels(CameraRenderer(layout), Camera())
+    from pvn.bridges.mavlink.server import MavlinkServer
+
+    MavlinkServer(layout).compile()
 
     @contextmanager
     def serve(layout=layout, **options):
-        served = ServedDrone(layout, **options)
+        client_port, served_as = free_port(), MavlinkServerOptions(port=0, camera_port=0, **options)
+
+        def make():
+            server = MavlinkServer(layout, served_as, listeners=[("127.0.0.1", client_port)])
+            patient = {**server.drone.autopilot.parameters, "COM_OF_LOSS_T": PATIENCE_S, "COM_DISARM_PRFLT": PATIENCE_S}
+            server.drone.autopilot = replace(server.drone.autopilot, parameters=patient)
+            return server
+
+        served = ServedDrone(in_thread(make), client_port)
         try:
             yield served
         finally:

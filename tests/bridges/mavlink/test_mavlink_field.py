@@ -1,7 +1,9 @@
 """Our agent flies our own autopilot through MAVSDK, and every reason to end a flight ends it."""
 
 import itertools
+import json
 import math
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -13,11 +15,10 @@ import torch
 pytest.importorskip("mavsdk", reason='needs MAVSDK: pip install "pvn-drone[mavlink]"')
 pytest.importorskip("cv2", reason='needs OpenCV: pip install "pvn-drone[mavlink]"')
 
-from pvn.bridges.flights import FlightAborted
+from pvn.bridges import FlightAborted, Limits, MavlinkField, MavlinkOptions
 from pvn.bridges.mavlink.autopilot import PARAMETERS, Autopilot, enter
 from pvn.bridges.mavlink.calibration import calibration_like
-from pvn.bridges.mavlink.field import MavlinkField, MavlinkOptions
-from pvn.bridges.mavlink.limits import Limits
+from pvn.bridges.mavlink.link import AutopilotLink
 from pvn.bridges.mavlink.modes import Mode
 from pvn.bridges.mavlink.targets import Target
 from pvn.bridges.shared.frames import rotation_from_yaw
@@ -29,7 +30,12 @@ from pvn.world.task import SUCCESS_M, Task
 
 PATIENT = Limits(telemetry_timeout_s=30.0, camera_timeout_s=30.0)
 """For a machine that is busy with other tests."""
-ARMED = MavlinkOptions(can_arm=True, limits=PATIENT)
+
+
+def connect(served, layout, **options):
+    """Our side of a bridge to an autopilot, armed unless it says otherwise."""
+    chosen = {"address": served.address, "camera": served.camera_url, "arm": True, "limits": PATIENT, **options}
+    return MavlinkField(MavlinkOptions(**chosen), layout=layout)
 
 
 class Forward:
@@ -74,8 +80,8 @@ def wait_until(condition):
 @pytest.mark.long
 @pytest.mark.parametrize("firmware", ["px4", "ardupilot"])
 def test_it_arms_takes_off_flies_stops_and_holds(firmware, fly_drone, layout):
-    with fly_drone(speed=3.0, start=(15.0, 20.0, 0.3), firmware=firmware) as served:
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=ARMED) as field:
+    with fly_drone(speed=3.0, start=(15.0, 20.0, 0.3), autopilot=firmware) as served:
+        with connect(served, layout) as field:
             start = field.take_off()
             assert start == pytest.approx((15.0, 20.0, 0.3), abs=0.3)
             log = fly(field, [Task(layout, start, "go on")], Forward(4))
@@ -89,8 +95,7 @@ def test_it_arms_takes_off_flies_stops_and_holds(firmware, fly_drone, layout):
 @pytest.mark.long
 def test_a_dry_run_sends_nothing_and_shows_what_it_would_send(fly_drone, layout):
     with fly_drone(speed=3.0) as served:
-        options = MavlinkOptions(limits=PATIENT)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+        with connect(served, layout, arm=False) as field:
             fly(field, [Task(layout, field.take_off(), "go on")], Forward(3))
             field.hover()
         assert served.drone.autopilot.offered is None and not served.drone.autopilot.is_armed
@@ -157,10 +162,9 @@ DEAF, BLIND = replace(PATIENT, telemetry_timeout_s=3.0), replace(PATIENT, camera
     ],
 )
 def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits, reason, mode, fly_drone, layout):
-    with fly_drone(speed=2.0, is_full=False) as served:
+    with fly_drone(speed=2.0, quality="fast") as served:
         hover_at_once(served)
-        options = MavlinkOptions(can_arm=True, limits=limits)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+        with connect(served, layout, limits=limits) as field:
             task = Task(layout, field.take_off(), "go on")
 
             def watch(step, observation, action, memory):
@@ -178,7 +182,7 @@ def test_each_reason_ends_the_flight_and_the_autopilot_takes_over(cause, limits,
 
 
 @pytest.mark.long
-def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly_drone, layout):
+def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly_drone, layout, tmp_path):
     latency_s, yaws = 0.6, []
     """The camera's latency; and when, on the monotonic clock, the drone had which yaw, radians."""
 
@@ -187,12 +191,12 @@ def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly
         near = [moment for moment, one in list(yaws) if abs(math.remainder(one - yaw, 2 * math.pi)) < 0.02]
         return now - max(near, default=-math.inf)
 
-    calibration = replace(calibration_like(Camera(), 128, 72), latency_s=latency_s)
-    with fly_drone(is_full=False) as served:
+    calibration, path = replace(calibration_like(Camera(), 128, 72), latency_s=latency_s), tmp_path / "camera.json"
+    path.write_text(json.dumps(vars(calibration)))
+    with fly_drone(quality="fast") as served:
         hover_at_once(served)
         served.after_each_tick(lambda: yaws.append((time.monotonic(), served.drone.vehicle.yaw)))
-        options = replace(ARMED, calibration=calibration)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+        with connect(served, layout, calibration=path) as field:
             field.reset(torch.tensor([field.take_off()]))
             ages = []
             # A busy machine hears and sees some poses and pictures late, but none early: five good steps are enough.
@@ -210,15 +214,14 @@ def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly
 
 @pytest.mark.long
 def test_a_pilot_who_takes_over_during_take_off_keeps_the_drone(fly_drone, layout):
-    with fly_drone(speed=2.0, is_full=False) as served:
-        options = MavlinkOptions(can_arm=True, limits=PATIENT)
+    with fly_drone(speed=2.0, quality="fast") as served:
 
         def take_over_in_the_air():
             if served.drone.vehicle.position[2] > 0.6 and served.drone.autopilot.mode is Mode.TAKEOFF:
                 take_over(served)
 
         served.after_each_tick(take_over_in_the_air)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+        with connect(served, layout) as field:
             with pytest.raises(FlightAborted, match="the flight mode was changed to POSCTL"):
                 field.take_off()
             assert field.hover()
@@ -228,9 +231,9 @@ def test_a_pilot_who_takes_over_during_take_off_keeps_the_drone(fly_drone, layou
 @pytest.mark.long
 def test_a_client_that_dies_leaves_a_drone_that_holds(fly_drone, layout):
     """Set-points end with the process, here with the connection, and the autopilot's own failsafe holds."""
-    with fly_drone(speed=2.0, is_full=False) as served:
+    with fly_drone(speed=2.0, quality="fast") as served:
         hover_at_once(served)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=ARMED) as field:
+        with connect(served, layout) as field:
             field.take_off()
         assert served.drone.autopilot.mode is Mode.OFFBOARD
         served.call(wait_as_shipped, served)
@@ -246,9 +249,9 @@ def test_an_interrupted_flight_holds(fly_drone, layout):
                 raise KeyboardInterrupt
             return super().act(observation, memory)
 
-    with fly_drone(speed=2.0, is_full=False) as served:
+    with fly_drone(speed=2.0, quality="fast") as served:
         hover_at_once(served)
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=ARMED) as field:
+        with connect(served, layout) as field:
             with pytest.raises(KeyboardInterrupt):
                 fly(field, [Task(layout, field.take_off(), "go on")], Interrupted())
             assert served.drone.autopilot.mode is Mode.OFFBOARD
@@ -258,15 +261,14 @@ def test_an_interrupted_flight_holds(fly_drone, layout):
 
 @pytest.mark.long
 def test_an_agent_that_only_wants_on_stays_inside_the_fence(fly_drone, layout):
-    with fly_drone(is_full=False) as served:
+    with fly_drone(quality="fast") as served:
         hover_at_once(served)
-        options = MavlinkOptions(can_arm=True, limits=replace(PATIENT, fence=4.0))
 
         class Ahead(Forward):
             def act(self, observation, memory):
                 return torch.tensor([[3.0, 0.0, 0.0]]), memory + 1
 
-        with MavlinkField(served.address, served.camera_url, layout=layout, options=options) as field:
+        with connect(served, layout, limits=replace(PATIENT, fence=4.0)) as field:
             task = Task(layout, field.take_off(), "go on")
             log = fly(field, [task], Ahead(), horizon=10)
             field.hover()
@@ -274,11 +276,19 @@ def test_an_agent_that_only_wants_on_stays_inside_the_fence(fly_drone, layout):
     assert 2.0 < float(away.max()) < 5.0
 
 
+@pytest.mark.parametrize("place", ["127.0.0.1:{}", "udpin://127.0.0.1:{}"])
+def test_an_address_that_is_none_or_in_use_is_refused_at_once(place):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        with pytest.raises(ValueError, match=r"address: cannot use .* expected one such as udpin://0.0.0.0:14540"):
+            AutopilotLink(place.format(other.getsockname()[1]))
+
+
 def test_an_altitude_outside_floor_and_ceiling_is_refused_before_anything_is_opened():
     from pvn.simulator.interface import SimulatorConfig
 
     with pytest.raises(ValueError, match="altitude: got 30 m, expected 2 to 15 m"):
-        MavlinkField("udpin://127.0.0.1:1", "nowhere", config=SimulatorConfig(altitude=30.0))
+        MavlinkField(MavlinkOptions(camera="nowhere"), config=SimulatorConfig(altitude=30.0))
 
 
 @pytest.mark.slow
@@ -291,13 +301,13 @@ def test_over_50_flights_the_success_rate_is_within_the_confidence_interval_of_t
         return bool(log.has_stopped[0]) and distance < SUCCESS_M
 
     # With the limits that are shipped, in real time: this takes ten minutes of a machine with nothing else to do.
-    shipped, natively, over_mavlink = MavlinkOptions(can_arm=True), [], []
+    natively, over_mavlink = [], []
     for segment in segments:
         task = segment.task
         native = fly(simulator_for([task]), [task], shipped_pvn, horizon=40)
         with fly_drone(task.layout) as served:
             hover_at_once(served, (*task.start[:2], 5.0), task.start[2], PARAMETERS)
-            with MavlinkField(served.address, served.camera_url, layout=task.layout, options=shipped) as field:
+            with connect(served, task.layout, limits=Limits()) as field:
                 field.take_off()
                 log = fly(field, [task], shipped_pvn, horizon=40)
                 field.hover()

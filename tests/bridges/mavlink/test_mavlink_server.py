@@ -17,8 +17,9 @@ from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.mavlink.autopilot import Autopilot, receive
+from pvn.bridges.mavlink.drone import SimulatedDrone
 from pvn.bridges.mavlink.modes import Mode
-from pvn.bridges.mavlink.server import MAX_CLIENTS, MAX_DATAGRAM, SimulatedDrone, parse_datagram
+from pvn.bridges.mavlink.server import MAX_CLIENTS, MAX_DATAGRAM, parse_datagram
 from pvn.bridges.shared.renderer import CameraRenderer
 
 TIMEOUT_S = 60
@@ -62,7 +63,7 @@ class Client:
 @pytest.fixture(scope="module")
 def served(fly_drone):
     """An autopilot that several tests share; each begins and ends with a drone on the ground."""
-    with fly_drone(speed=5.0, is_full=False) as one:
+    with fly_drone(speed=5.0, quality="fast") as one:
         yield one
 
 
@@ -92,7 +93,7 @@ def test_pymavlink_arms_takes_off_goes_somewhere_and_lands(served):
 
 @pytest.mark.long
 def test_telemetry_says_where_the_vehicle_is(fly_drone):
-    with fly_drone(speed=5.0, is_full=False, start=(10.0, 40.0, 0.0)) as served, Client(served) as client:
+    with fly_drone(speed=5.0, quality="fast", start=(10.0, 40.0, 0.0)) as served, Client(served) as client:
         local, attitude = client.wait("LOCAL_POSITION_NED"), client.wait("ATTITUDE")
         assert (local.x, local.y, local.z) == pytest.approx((15.0, -15.0, 0.0))
         assert math.degrees(attitude.yaw) == pytest.approx(90.0), "east is 90 degrees clockwise from north"
@@ -217,16 +218,16 @@ def test_100_000_hostile_datagrams_leave_it_alive(fly_drone):
     """Over the socket, while another client gets all positions, 50 a second; and memory does not grow."""
     import resource
 
-    with fly_drone(speed=1.0, is_full=False) as served, Client(served) as listener:
+    with fly_drone(speed=1.0, quality="fast") as served, Client(served) as listener:
         listener.wait("ATTITUDE")
-        read, num_read, heard_at_ms = served.server.datagram_received, 0, []
+        read, num_read, heard_at_ms = served.clients.datagram_received, 0, []
 
         def read_and_count(data, address):
             nonlocal num_read
             num_read += 1
             read(data, address)
 
-        served.server.datagram_received = read_and_count
+        served.clients.datagram_received = read_and_count
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for number, data in enumerate(hostile_datagrams(100_000, seed=2)):
@@ -243,14 +244,14 @@ def test_100_000_hostile_datagrams_leave_it_alive(fly_drone):
         assert num_read > 99_000 and grown < 20_000, f"{num_read} read, {grown} kB more"
         gaps_ms = np.diff(heard_at_ms)
         assert len(gaps_ms) > 200 and set(gaps_ms) <= {10, 20, 30} and gaps_ms.mean() == pytest.approx(20, abs=0.1)
-        assert len(served.server.links) <= MAX_CLIENTS
+        assert len(served.clients.links) <= MAX_CLIENTS
         assert listener.command(mavlink.MAV_CMD_REQUEST_MESSAGE, mavlink.MAVLINK_MSG_ID_HEARTBEAT) == 0
 
 
 @pytest.mark.long
 def test_hostile_datagrams_over_the_socket_do_not_disturb_another_client(fly_drone):
     with (
-        fly_drone(is_full=False) as served,
+        fly_drone(quality="fast") as served,
         Client(served) as listener,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
@@ -278,10 +279,10 @@ def test_there_is_room_for_so_many_clients_and_a_flood_of_them_does_not_push_oth
             one.sendto(valid_packets()[-1], ("127.0.0.1", served.port))
         first.wait("ATTITUDE")
         first.wait("ATTITUDE")
-        assert len(served.server.links) <= MAX_CLIENTS
+        assert len(served.clients.links) <= MAX_CLIENTS
         for one in crowd:
             one.close()
-        served.call(lambda: [served.server.links.pop(address) for address in list(served.server.links)[2:]])
+        served.call(lambda: [served.clients.links.pop(address) for address in list(served.clients.links)[2:]])
 
 
 def test_the_camera_shows_what_the_renderer_renders(served, layout):

@@ -1,4 +1,4 @@
-"""A two-way bridge to AirSim: our agent flies in AirSim worlds, and AirSim scripts fly in our field."""
+"""AirSim, both ways: our agent flies in AirSim's worlds, and scripts written for AirSim fly in our field.
 
-DEFAULT_PORT = 41451
-"""The port that AirSim servers listen on unless told otherwise."""
+Tried with AirSim's own clients against our server. AirSim itself, which needs Unreal Engine, was never run.
+"""

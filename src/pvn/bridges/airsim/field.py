@@ -1,33 +1,31 @@
 """An AirSim world as a field to fly in: one flight, driven like our own simulator.
 
-with AirSimField("127.0.0.1", 41451) as field:
-    start = field.take_off()
-    task = Task(field.layouts[0], start, "go to the tree")
+with AirSimField(AirSimOptions(port=41451)) as field:
+    task = Task(field.layouts[0], field.take_off(), "go to the tree")
     log = fly(field, [task], load_agent("pvn-plus"))
+    field.hover()
 """
 
 from __future__ import annotations
 
-import importlib
+import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
+from msgpackrpc.error import RPCError
+from msgpackrpc.error import TimeoutError as NoAnswer
 from torch import Tensor
 
-from pvn.bridges.airsim import DEFAULT_PORT
-from pvn.bridges.airsim.client import disconnect, import_client
-from pvn.bridges.airsim.resampling import resample_image
+from pvn.bridges.airsim.options import AirSimOptions
 from pvn.bridges.airsim.wire_types import encode_quaternion, encode_vector, parse_pose
-from pvn.bridges.flights import FlightAborted, log_of_steps
 from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
-    Vector,
     from_ned,
     multiply_quaternions,
     roll_pitch_yaw,
@@ -39,43 +37,31 @@ from pvn.bridges.shared.frames import (
     swap_vector,
     to_ned,
 )
-from pvn.rollout.flight import FlightLog
-from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
+from pvn.bridges.shared.remote_field import Command, FlightAborted, RemoteField
+from pvn.geometry import Camera
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.simulator.quadcopter import SUBSTEP_SECONDS
 from pvn.world.layout import Layout
+
+try:
+    import cosysairsim as airsim
+except ModuleNotFoundError:
+    import airsim
+
+log = logging.getLogger(__name__)
 
 TAKEOFF_TIMEOUT_S, CLIMB_TIMEOUT_S, CLIMB_SPEED = 20.0, 60.0, 2.0
 POLL_INTERVAL_S = 0.02
 SETPOINT_INTERVAL_S = 0.02
-"""Approximate time between the set-points of a step, seconds. AirSim reads the heading only once, when it receives a
-velocity, whereas a policy's speed is along the current heading."""
+"""Approximate time between two set-points of a step, seconds. AirSim reads the heading only when a velocity arrives,
+whereas a policy's speed is along the current heading."""
 SETPOINT_HOLD_S = 1.0
-"""How much longer than a step a set-point is held: a policy may take this long before the drone hovers by itself."""
+"""How much longer than a step a set-point holds: a policy may take this long before the drone hovers by itself."""
 HOVER_TIMEOUT_S = 2
 TILT_TOLERANCE = math.radians(2.0)
-START_TOLERANCE_M = 1.0
 ALTITUDE_TOLERANCE_M, SETTLE_S = 0.2, 1.0
 IDLE_CLOCK_S = 1.0
 LANDED = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AirSimOptions:
-    """How to use an AirSim server."""
-
-    vehicle: str = ""
-    """The vehicle's name in the server's settings.json; empty: the only one."""
-    camera: str = "0"
-    """The name of the camera the agent sees through."""
-    timeout_s: int = 10
-    """How long the server may take to answer, seconds."""
-    is_stepped: bool = False
-    """Whether the world is paused while the policy computes (simPause, simContinueForTime), so that the flight does not
-    depend on the speed of the machine."""
-    can_teleport: bool = False
-    """Whether flights start where their task says (simSetVehiclePose), or where the drone is."""
-    tilts_camera: bool = True
-    """Whether the camera is turned to the tilt of the agent's camera (simSetCameraPose)."""
 
 
 def _decode_image(response: dict[str, Any]) -> np.ndarray:
@@ -87,6 +73,24 @@ def _decode_image(response: dict[str, Any]) -> np.ndarray:
     return data.reshape(height, width, -1)[..., 2::-1]
 
 
+def resample_image(image: np.ndarray, horizontal_view: float, camera: Camera) -> Tensor:
+    """What `camera` would have seen (1, h, w, 3) uint8, given an image (H, W, 3) uint8 taken from the same pose.
+
+    horizontal_view: the image's horizontal field of view, radians. Beyond the image's edges it is black.
+    """
+    height, width = image.shape[:2]
+    ours, theirs = math.tan(camera.horizontal_view / 2), math.tan(horizontal_view / 2)
+    covered_px = width * ours / theirs  # pixels of the image across our field of view
+    left = round((covered_px - width) / 2)
+    top = round((covered_px * camera.height / camera.width - height) / 2)
+    pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float()
+    pixels = functional.pad(pixels, (left, left, top, top))  # negative padding crops
+    size = (camera.height, camera.width)
+    if pixels.shape[-2:] != size:
+        pixels = functional.interpolate(pixels, size, mode="bilinear", antialias=True)
+    return pixels.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+
+
 def _yaw_rate(state: Any) -> float:
     """How fast a vehicle's heading turns to the left, rad/s."""
     attitude, rates = state.kinematics_estimated.orientation, state.kinematics_estimated.angular_velocity
@@ -95,34 +99,30 @@ def _yaw_rate(state: Any) -> float:
     return (nose_down * math.sin(roll) + left * math.cos(roll)) / math.cos(pitch)
 
 
-class AirSimField:
-    """One flight in an AirSim world. AirSim's origin is the middle of the field."""
+def close_client(client: Any) -> None:
+    """Close the connection of AirSim's client for good."""
+    session = client.client
+    if session._transport is not None:
+        session._transport._reconnect_limit = 0  # or it would reconnect as soon as the connection is closed
+    session.close()
+    session._loop.dettach_periodic_callback()  # it checks for time-outs and would keep the client alive forever
 
-    num_flights = 1
-    device = torch.device("cpu")
+
+class AirSimField(RemoteField):
+    """One flight in an AirSim world."""
 
     def __init__(
         self,
-        address: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
-        *,
-        layout: Layout | None = None,
-        config: SimulatorConfig = SimulatorConfig(),
         options: AirSimOptions = AirSimOptions(),
+        *,
+        config: SimulatorConfig = SimulatorConfig(),
+        layout: Layout | None = None,
+        can_teleport: bool = False,
     ) -> None:
-        """Connect. layout: that of the field, if it is known, for tasks that were made in it."""
-        self._airsim = import_client()
-        errors = importlib.import_module("msgpackrpc.error")
-        self._rpc_error, self._timeout_error = errors.RPCError, errors.TimeoutError
-        self.address, self.port, self.config, self.options = address, port, config, options
-        self.layouts = [Layout(()) if layout is None else layout]
-        self.field_index = torch.zeros(1, dtype=torch.int64)
+        """Connect. can_teleport: flights start where their task says (simSetVehiclePose), not where the drone is."""
+        super().__init__(config, layout)
+        self.options, self._can_teleport = options, can_teleport
         self._origin = NED_ORIGIN_WORLD
-        self._poses: list[Tensor] = []
-        self._velocities: list[Tensor] = []
-        self._actions: list[Tensor] = []
-        self.has_idle_clock = False
-        """Whether the simulator's clock was found to stand still while nobody waits for a motion."""
         self._motion: Any = None
         """Future of the last motion sent; its answer may still be pending."""
         self._client = self._connect(options.timeout_s)
@@ -133,68 +133,55 @@ class AirSimField:
             self.close()
             raise
 
+    def _connect(self, timeout_s: int) -> Any:
+        return airsim.MultirotorClient(ip=self.options.host, port=self.options.port, timeout_value=timeout_s)
+
     def _prepare(self) -> None:
         """Take control of the vehicle and its camera."""
-        self._client.ping()
+        client, vehicle = self._client, self.options.vehicle
+        client.ping()
         # AirSim 1.8 checks the number of arguments, and wants one more: whether a camera is external.
-        self._external = () if self._client.getServerVersion() >= 4 else (False,)
-        self._check_vehicle()
-        self._client.enableApiControl(True, self.options.vehicle)
-        if self._client.armDisarm(True, self.options.vehicle) is not True:
+        self._external = () if client.getServerVersion() >= 4 else (False,)
+        if vehicle and vehicle not in (names := client.listVehicles()):
+            raise ValueError(f"vehicle: got {vehicle!r}, expected one of {', '.join(names)}")
+        client.enableApiControl(True, vehicle)
+        if client.armDisarm(True, vehicle) is not True:
             raise FlightAborted("armDisarm: the vehicle could not be armed")
         self._aim_camera()
 
     def close(self) -> None:
         """Disconnect; the drone carries on with its last motion."""
-        disconnect(self._client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _connect(self, timeout_s: int) -> Any:
-        return self._airsim.MultirotorClient(ip=self.address, port=self.port, timeout_value=timeout_s)
+        close_client(self._client)
 
     @contextmanager
     def _hovering_on_failure(self) -> Iterator[None]:
         """If anything goes wrong inside, tell the drone to hover, and the user what happened."""
         try:
             yield
-        except (self._rpc_error, OSError) as error:
+        except (RPCError, OSError) as error:
             outcome = "was told to hover" if self.hover() else "could not be told to hover"
             raise FlightAborted(
-                f"AirSim at {self.address}:{self.port}: {error}; the drone {outcome} after step {len(self._actions)}. "
-                "Is the simulator running, and does its settings.json name this vehicle and camera?"
+                f"AirSim at {self.options.host}:{self.options.port}: {error}; the drone {outcome} after step "
+                f"{self.num_steps}. Is the simulator running, and does its settings.json name this vehicle and camera?"
             ) from error
 
     def hover(self) -> bool:
-        """Tell the drone to hover, over a new connection, as the current one may be broken.
-
-        Returns whether the server confirmed it.
-        """
+        """Tell the drone to hover, over a new connection, as the current one may be broken."""
         client = self._connect(HOVER_TIMEOUT_S)
         try:
             client.simPause(False)  # in a paused world the drone would not brake
             client.hoverAsync(self.options.vehicle).get()
-        except (self._rpc_error, OSError):
+        except (RPCError, OSError):
             return False
         finally:
-            disconnect(client)
+            close_client(client)
         return True
 
     def _check_motion(self) -> None:
         """Raise the server's error about the last motion, if any; a motion that outlasts the time-out is no error."""
         error = None if self._motion is None else self._motion.error
-        if error is not None and not isinstance(error, self._timeout_error):
+        if error is not None and not isinstance(error, NoAnswer):
             self._motion.get()
-
-    def _check_vehicle(self) -> None:
-        if self.options.vehicle:
-            names = self._client.listVehicles()
-            if self.options.vehicle not in names:
-                raise ValueError(f"vehicle: got {self.options.vehicle!r}, expected one of {', '.join(names)}")
 
     def _camera_call(self, method: str, *arguments: Any) -> Any:
         return self._client.client.call(method, *arguments, self.options.vehicle, *self._external)
@@ -209,7 +196,7 @@ class AirSimField:
         to_body = (rotation[0], -rotation[1], -rotation[2], -rotation[3])
         # Camera and body are both AirSim's here, with y to the right, about which nose down is a negative turn.
         tilt = -roll_pitch_yaw(multiply_quaternions(to_body, camera_rotation))[1]
-        if self.options.tilts_camera and abs(tilt - self.config.camera.tilt) > TILT_TOLERANCE:
+        if not self.options.keep_camera and abs(tilt - self.config.camera.tilt) > TILT_TOLERANCE:
             offset = rotate_vector(to_body, [one - other for one, other in zip(camera_position, position, strict=True)])
             mount = {
                 "position": encode_vector(offset),
@@ -237,7 +224,7 @@ class AirSimField:
         return state
 
     def _stands_still(self, state: Any) -> bool:
-        """Whether simulated time does not pass on its own; then it runs as fast as it can while it passes."""
+        """Whether simulated time passes only while a client waits, and then as fast as the simulator can."""
         end = time.monotonic() + IDLE_CLOCK_S
         while time.monotonic() < end:
             if self._state().timestamp > state.timestamp:
@@ -251,7 +238,12 @@ class AirSimField:
         with self._hovering_on_failure():
             self._client.simPause(False)
             state = self._state()
-            self.has_idle_clock = not self.options.is_stepped and self._stands_still(state)
+            if not self.options.stepped and self._stands_still(state):
+                log.warning(
+                    "the simulator's clock runs only while a motion is flown, and then as fast as it can (pvn serve "
+                    "airsim --speed inf): much simulated time passes between two decisions. Connect with --stepped, or "
+                    "serve with --speed 1"
+                )
             if state.landed_state == LANDED:
                 resting_z = state.kinematics_estimated.position.z_val
                 x, y, z = NED_ORIGIN_WORLD
@@ -276,68 +268,38 @@ class AirSimField:
         position = state.kinematics_estimated.position
         return from_ned((position.x_val, position.y_val, position.z_val), self._origin)[2]
 
-    def reset(self, start: Tensor) -> Observation:
-        """Start a flight at start (1, 3): x, y (metres) and yaw (radians), field frame.
-
-        The drone must be there already, unless it may be teleported.
-        """
-        x, y, yaw = start[0].tolist()
+    def _begin(self, start: tuple[float, float, float]) -> Observation:
+        x, y, yaw = start
         with self._hovering_on_failure():
-            if self.options.is_stepped:
+            if self.options.stepped:
                 self._client.simPause(True)
-            if self.options.can_teleport:
-                self._teleport((x, y, self.config.altitude), yaw)
-            observation = self._observe()
-        distance = math.dist(observation.pose_world[0, :2].tolist(), (x, y))
-        if distance > START_TOLERANCE_M:
-            raise ValueError(
-                f"start: got ({x:g}, {y:g}), but the drone is {distance:.1f} m away; start the task where take_off() "
-                "says the drone is, or set can_teleport"
-            )
-        self._poses, self._velocities = [observation.pose_world], [observation.velocity_world]
-        self._actions = []
-        return observation
+            if self._can_teleport:
+                rotation = swap_rotation(rotation_from_yaw(yaw))
+                position_ned = airsim.Vector3r(*to_ned((x, y, self.config.altitude), self._origin))
+                pose = airsim.Pose(position_ned, airsim.Quaternionr(*rotation[1:], rotation[0]))
+                self._client.simSetVehiclePose(pose, True, self.options.vehicle)
+            return self._observe()
 
-    def _teleport(self, position: Vector, yaw: float) -> None:
-        w, x, y, z = swap_rotation(rotation_from_yaw(yaw))
-        position_ned = self._airsim.Vector3r(*to_ned(position, self._origin))
-        pose = self._airsim.Pose(position_ned, self._airsim.Quaternionr(x, y, z, w))
-        self._client.simSetVehiclePose(pose, True, self.options.vehicle)
-
-    def step(self, action: Tensor) -> Observation:
-        """Fly one step by action (1, 3), forward speed (m/s), yaw rate (rad/s), stop, and observe."""
-        if action.shape != (1, 3) or not bool(torch.isfinite(action).all()):
-            raise ValueError(f"action: got {action.tolist()}, expected (1, 3) finite numbers; the drone was not moved")
-        config, wanted = self.config, action[0].double()
-        is_stop = float(wanted[STOP]) > 0.5
-        speed = 0.0 if is_stop else float(wanted[FORWARD].clamp(0, config.max_speed))
-        yaw_rate = 0.0 if is_stop else float(wanted[TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate))
+    def _fly_step(self, command: Command) -> Observation:
         with self._hovering_on_failure():
-            self._fly_step(speed, yaw_rate)
+            state = self._state()
+            end = state.timestamp + self.config.step_seconds * 1e9
+            for num_left in range(max(1, round(self.config.step_seconds / SETPOINT_INTERVAL_S)), 0, -1):
+                seconds = max(end - state.timestamp, 0.0) / 1e9 / num_left
+                # Aimed along the mean heading until the next set-point; our own simulator aims anew in each substep.
+                drift = -_yaw_rate(state) * (seconds - SUBSTEP_SECONDS) / 2
+                self._send_setpoint(command.speed, command.yaw_rate, drift)
+                state = self._advance(state, seconds)
             # Without API control AirSim answers motions as usual, but does not fly them.
             if not self._client.isApiControlEnabled(self.options.vehicle):
                 raise FlightAborted("API control was switched off by someone else")
-            if is_stop:
+            if command.is_stop:
                 self._client.hoverAsync(self.options.vehicle).get()
-            observation = self._observe()
-        self._poses.append(observation.pose_world)
-        self._velocities.append(observation.velocity_world)
-        self._actions.append(action.float())
-        return observation
-
-    def _fly_step(self, speed: float, yaw_rate: float) -> None:
-        """Fly along the heading at a speed, and turn, for the duration of a step."""
-        state = self._state()
-        end = state.timestamp + self.config.step_seconds * 1e9
-        for num_left in range(max(1, round(self.config.step_seconds / SETPOINT_INTERVAL_S)), 0, -1):
-            seconds = max(end - state.timestamp, 0.0) / 1e9 / num_left
-            # Aimed along the mean heading until the next set-point; our own simulator aims anew in each substep.
-            self._send_setpoint(speed, yaw_rate, -_yaw_rate(state) * (seconds - SUBSTEP_SECONDS) / 2)
-            state = self._advance(state, seconds)
+            return self._observe()
 
     def _advance(self, state: Any, seconds: float) -> Any:
         """Let simulated time pass; returns the state after it, and raises if the last motion was refused."""
-        if self.options.is_stepped:
+        if self.options.stepped:
             self._client.simContinueForTime(seconds)
             self._wait_for_pause()
             later = self._state()
@@ -349,11 +311,10 @@ class AirSimField:
 
     def _send_setpoint(self, speed: float, yaw_rate: float, right: float = 0.0) -> None:
         """Send a velocity `right` radians to the right of the heading; yaw_rate: rad/s, left is positive."""
-        config = self.config
         self._motion = self._client.moveByVelocityZBodyFrameAsync(
             speed * math.cos(right), speed * math.sin(right), self._altitude_ned(),
-            config.step_seconds + SETPOINT_HOLD_S, self._airsim.DrivetrainType.MaxDegreeOfFreedom,
-            self._airsim.YawMode(True, -math.degrees(yaw_rate)), self.options.vehicle,
+            self.config.step_seconds + SETPOINT_HOLD_S, airsim.DrivetrainType.MaxDegreeOfFreedom,
+            airsim.YawMode(True, -math.degrees(yaw_rate)), self.options.vehicle,
         )  # fmt: skip
 
     def _wait_for_pause(self) -> None:
@@ -365,8 +326,8 @@ class AirSimField:
             time.sleep(POLL_INTERVAL_S)
 
     def _observe(self) -> Observation:
-        request = self._airsim.ImageRequest(self.options.camera, self._airsim.ImageType.Scene, False, False)
-        responses: Sequence[dict[str, Any]] = self._camera_call("simGetImages", [request])
+        request = airsim.ImageRequest(self.options.camera, airsim.ImageType.Scene, False, False)
+        responses = self._camera_call("simGetImages", [request])
         if not responses:
             raise FlightAborted("simGetImages: got no image, expected one")
         camera = self.config.camera
@@ -380,7 +341,3 @@ class AirSimField:
         velocity_ned = self._state().kinematics_estimated.linear_velocity
         velocity = swap_vector((velocity_ned.x_val, velocity_ned.y_val, velocity_ned.z_val))
         return Observation(image, pose, torch.tensor([velocity], dtype=torch.float32))
-
-    def log(self) -> FlightLog | None:
-        """The flight so far; None before its first step."""
-        return log_of_steps(self._poses, self._velocities, self._actions)

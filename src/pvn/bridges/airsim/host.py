@@ -6,14 +6,13 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Any
 
 from pvn.bridges.airsim.drone import Collision, Drone, MountedCamera, external_pose
 from pvn.bridges.airsim.images import ImageRequest, View, render_image
 from pvn.bridges.airsim.scene import Scene
 from pvn.bridges.airsim.settings import Settings, VehicleSettings
-from pvn.bridges.shared.clock import ClockedVehicles, checked_speed
+from pvn.bridges.shared.clock import ClockedVehicles
 from pvn.bridges.shared.frames import Quaternion, Vector, swap_vector
 from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.bridges.shared.vehicle import Border, Vehicle
@@ -26,40 +25,29 @@ MAX_TOLD = 200
 MAX_DRONES = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostConfig:
-    """How a host simulates its vehicle."""
-
-    settings: Settings = Settings()
-    """The drones and what is mounted on them."""
-    border: Border = "stop"
-    """Where drones can fly, and what happens to goals elsewhere."""
-    speed: float = 1.0
-    """Simulated seconds per second. Infinite: the clock runs as fast as it can while a client waits for a motion or for
-    simContinueForTime, and stands still otherwise."""
-
-    def __post_init__(self) -> None:
-        checked_speed(self.speed)
-
-
 class Host(ClockedVehicles):
     """The drones of one field for all clients.
 
     Its methods must be called from one event loop; only images are rendered in other threads.
     """
 
-    def __init__(self, renderer: CameraRenderer, config: HostConfig = HostConfig()) -> None:
-        """The field is the renderer's."""
-        super().__init__(config.speed)
-        self.settings, self.border = config.settings, config.border
+    def __init__(
+        self,
+        renderer: CameraRenderer,
+        settings: Settings = Settings(),
+        *,
+        border: Border = "stop",
+        speed: float = 1.0,
+    ) -> None:
+        """The field is the renderer's. speed: simulated seconds per second, see `ClockedVehicles`."""
+        super().__init__(speed)
+        self.settings, self.border = settings, border
         self.scene = Scene(renderer)
         self.drones: dict[str, Drone] = {}
-        self.external_cameras = {
-            name: MountedCamera(camera) for name, camera in config.settings.external_cameras.items()
-        }
-        self.wind: Vector = swap_vector(config.settings.wind)
+        self.external_cameras = {name: MountedCamera(camera) for name, camera in settings.external_cameras.items()}
+        self.wind: Vector = swap_vector(settings.wind)
         """m/s, field frame."""
-        for name, vehicle in config.settings.vehicles.items():
+        for name, vehicle in settings.vehicles.items():
             self.add_drone(name, vehicle)
         self._told: set[str] = set()
         self._printed: set[str] = set()

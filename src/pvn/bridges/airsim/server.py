@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 import inspect
 import logging
@@ -11,11 +10,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from pvn.bridges.airsim import DEFAULT_PORT
 from pvn.bridges.airsim.api import dispatch
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.messages import ProtocolError
+from pvn.bridges.airsim.options import AirSimServerOptions
 from pvn.bridges.airsim.protocol import Limits, RpcRequest, encode_response, read_requests
+from pvn.bridges.airsim.settings import Capture, Settings, VehicleSettings, default_cameras, read_settings
+from pvn.bridges.shared.serving import FieldServer, cannot_listen
+from pvn.world.layout import Layout
 
 log = logging.getLogger(__name__)
 
@@ -100,11 +102,28 @@ class _Connection:
         self._writer.close()
 
 
-class Server:
-    """Listens for AirSim clients."""
+class AirSimServer(FieldServer):
+    """Scripts written for AirSim fly in our field."""
 
-    def __init__(self, host: Host, limits: Limits = Limits()) -> None:
-        self._host, self._limits = host, limits
+    def __init__(
+        self,
+        layout: Layout,
+        options: AirSimServerOptions = AirSimServerOptions(),
+        *,
+        settings: Settings | None = None,
+        limits: Limits = Limits(),
+    ) -> None:
+        """settings: instead of those in the file that the options name."""
+        super().__init__(layout, options.quality)
+        if settings is None:
+            capture = Capture(width=options.width, height=options.height)
+            if options.settings is None:
+                vehicle = VehicleSettings(cameras=default_cameras(capture))
+                settings = Settings(vehicles={options.vehicle: vehicle})
+            else:
+                settings = read_settings(options.settings, capture)
+        self.options, self._limits = options, limits
+        self.host = Host(self.renderer, settings, border=options.border, speed=options.speed * settings.clock_speed)
         self.num_clients = 0
         """How many are connected now."""
 
@@ -115,7 +134,7 @@ class Server:
             writer.close()
             return
         self.num_clients += 1
-        connection = _Connection(self._host, writer, self._limits)
+        connection = _Connection(self.host, writer, self._limits)
         try:
             async for request in read_requests(reader, self._limits):
                 await connection.handle(request)
@@ -129,39 +148,17 @@ class Server:
             self.num_clients -= 1
             connection.close()
 
-    async def listen(
-        self, address: str = "127.0.0.1", port: int = DEFAULT_PORT
-    ) -> tuple[asyncio.Server, asyncio.Task[None]]:
-        """Start to answer clients; port 0 picks a free one. Returns the listening server and the running clock."""
-        server = await asyncio.start_server(self._serve_client, address, port)
-        return server, asyncio.ensure_future(self._host.run_clock())
-
-
-def _cannot_listen(address: str, port: int, error: OSError) -> ValueError:
-    """The error and how to fix it: two codes mean the port is the problem, all others the address."""
-    match error.errno:
-        case errno.EADDRINUSE:
-            advice = "; is another AirSim running? Choose another --port"
-        case errno.EACCES:
-            advice = f"; port {port} is reserved for the system, choose a --port from 1024 to 65535"
-        case _:
-            advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all of its addresses"
-    return ValueError(f"cannot listen on {address}:{port} ({error.strerror or error}){advice}")
-
-
-async def serve(host: Host, address: str, port: int, on_ready: Callable[[int], None]) -> None:
-    """Answer clients until cancelled; on_ready(port) is called once they can connect."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 picks a free one")
-    try:
-        server, clock = await Server(host).listen(address, port)
-    except OSError as error:
-        raise _cannot_listen(address, port, error) from None
-    try:
-        on_ready(server.sockets[0].getsockname()[1])
-        await clock  # which never ends; if it fails, so does the server
-    finally:
-        # `async with server` would wait, from Python 3.12 on, for all clients to disconnect.
-        server.close()
-        clock.cancel()
-        host.close()
+    async def _serve(self, announce: Callable[[str], None]) -> None:
+        address, port = self.options.host, self.options.port
+        try:
+            listener = await asyncio.start_server(self._serve_client, address, port)
+        except OSError as error:
+            raise cannot_listen(address, port, error) from None
+        try:
+            port = listener.sockets[0].getsockname()[1]
+            num_landmarks = len(self.renderer.layout.landmarks)
+            announce(f"AirSim on {address}:{port}, {num_landmarks} landmarks; stop with Ctrl-C")
+            await self.host.run_clock()  # it never ends; if it fails, so does the server
+        finally:
+            listener.close()  # `async with listener` would wait, from Python 3.12 on, for all clients to disconnect
+            self.host.close()

@@ -1,8 +1,9 @@
 """A drone with a MAVLink autopilot as a field to fly in: one flight, driven like our own simulator.
 
-with MavlinkField("udpin://0.0.0.0:14540", "http://127.0.0.1:8088/camera.mjpg", options=options) as field:
+with MavlinkField(MavlinkOptions(camera="http://127.0.0.1:8088/camera.mjpg", arm=True)) as field:
     task = Task(field.layouts[0], field.take_off(), "go to the tree")
     log = fly(field, [task], load_agent("pvn-plus"))
+    field.hover()
 """
 
 from __future__ import annotations
@@ -13,20 +14,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from pvn.bridges.flights import FlightAborted, log_of_steps
-from pvn.bridges.mavlink.calibration import Calibration
+from pvn.bridges.mavlink.calibration import read_calibration
 from pvn.bridges.mavlink.camera import CameraReader
 from pvn.bridges.mavlink.limits import (
     MOVING_SPEED,
     MOVING_YAW_RATE,
     Ending,
-    Limits,
     Response,
     Situation,
     Velocity,
@@ -34,32 +32,21 @@ from pvn.bridges.mavlink.limits import (
     limit_velocity,
 )
 from pvn.bridges.mavlink.link import AutopilotLink, Telemetry
+from pvn.bridges.mavlink.options import MavlinkOptions
 from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Vector, roll_pitch_yaw
-from pvn.rollout.flight import FlightLog
-from pvn.simulator.interface import FORWARD, STOP, TURN, Observation, SimulatorConfig
+from pvn.bridges.shared.remote_field import Command, FlightAborted, RemoteField
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.layout import Layout
 
 SETPOINT_HZ = 20.0
 TAKEOFF_TIMEOUT_S, CLIMB_TIMEOUT_S, POSITION_TIMEOUT_S, STEP_TIMEOUT_S = 30.0, 60.0, 30.0, 20.0
 ALTITUDE_TOLERANCE_M, SETTLE_S = 0.3, 1.0
-START_TOLERANCE_M = 1.0
 OFFBOARD_MODES = ("OFFBOARD",)
 """MAVSDK's name for PX4's offboard and ArduPilot's GUIDED mode."""
 OUR_MODES = ("TAKEOFF", "HOLD", *OFFBOARD_MODES)
 """The modes that a drone has from its take-off on if nobody takes over."""
 CHANGE_S = 5.0
 """How long an autopilot may take to say that its mode has changed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MavlinkOptions:
-    """How to fly a drone with an autopilot."""
-
-    can_arm: bool = False
-    """Whether the drone gets commands and set-points; otherwise the agent decides and the drone stays, a dry run."""
-    limits: Limits = Limits()
-    calibration: Calibration | None = None
-    """Of the camera; None: it has the agent's view across, and its tilt."""
 
 
 @dataclass(frozen=True)
@@ -71,37 +58,23 @@ class SentSetpoint:
     velocity: Velocity
 
 
-class MavlinkField:
-    """One flight of a drone. The origin of its north, east, down is the middle of the field."""
-
-    num_flights = 1
-    device = torch.device("cpu")
+class MavlinkField(RemoteField):
+    """One flight of a drone with an autopilot."""
 
     def __init__(
-        self,
-        address: str,
-        camera: str,
-        *,
-        layout: Layout | None = None,
-        config: SimulatorConfig = SimulatorConfig(),
-        options: MavlinkOptions = MavlinkOptions(),
+        self, options: MavlinkOptions, *, config: SimulatorConfig = SimulatorConfig(), layout: Layout | None = None
     ) -> None:
-        """Connect to an autopilot and a camera: a URL, the number of a device, or a folder of pictures."""
+        """Connect to the camera and the autopilot."""
+        super().__init__(config, layout)
         limits = options.limits
         if not limits.floor <= config.altitude <= limits.ceiling:
             raise ValueError(
                 f"altitude: got {config.altitude:g} m, expected {limits.floor:g} to {limits.ceiling:g} m, the "
                 "floor and ceiling of the flight"
             )
-        self.config, self.options = config, options
-        self.layouts = [Layout(()) if layout is None else layout]
-        self.field_index = torch.zeros(1, dtype=torch.int64)
+        self.options, self.is_dry_run = options, not options.arm
         self.sent: list[SentSetpoint] = []
-        self._poses: list[Tensor] = []
-        self._velocities: list[Tensor] = []
-        self._actions: list[Tensor] = []
         self._wanted, self._wanted_at = Velocity(), -math.inf
-        self._altitude = config.altitude
         self._ground = NED_ORIGIN_WORLD[2]
         """Height of a resting drone as the autopilot says it, in the field frame."""
         self._start: Vector = (0.0, 0.0, 0.0)
@@ -113,10 +86,11 @@ class MavlinkField:
         """In any other mode a pilot has taken over; empty: not known yet."""
         self._has_ended = threading.Event()
         self._controller = threading.Thread(target=self._control, name="pvn-setpoints", daemon=True)
-        self._camera = CameraReader(camera, config.camera, options.calibration)
+        calibration = None if options.calibration is None else read_calibration(options.calibration)
+        self._camera = CameraReader(options.camera, config.camera, calibration)
         try:
             self._camera.wait()
-            self._link = AutopilotLink(address)
+            self._link = AutopilotLink(options.address)
         except BaseException:
             self._camera.close()
             raise
@@ -128,12 +102,6 @@ class MavlinkField:
             self._controller.join(2.0)
         self._link.close()
         self._camera.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     # The controller: 20 times a second, in a thread of its own, whatever the agent does.
 
@@ -184,11 +152,9 @@ class MavlinkField:
     def _send(self, situation: Situation, telemetry: Telemetry) -> None:
         if not self._is_sending.is_set():
             return
-        age = situation.now - self._wanted_at
-        velocity = limit_velocity(
-            self._wanted, self._altitude, situation, self._start, self.options.limits, 0.0 if math.isinf(age) else age
-        )
-        if self.options.can_arm:
+        age_s, altitude = situation.now - self._wanted_at, self.config.altitude
+        velocity = limit_velocity(self._wanted, altitude, situation, self._start, self.options.limits, age_s)
+        if self.options.arm:
             self._link.send(velocity)
         self.sent.append(SentSetpoint(telemetry.vehicle_time_s, velocity))
 
@@ -208,7 +174,7 @@ class MavlinkField:
         ending = self._ending
         if ending is not None:
             done = ending.response.value if self._is_engaged.is_set() else "the drone got no command"
-            raise FlightAborted(f"{ending.reason}; {done}; the flight ended after {len(self._actions)} steps")
+            raise FlightAborted(f"{ending.reason}; {done}; the flight ended after {self.num_steps} steps")
 
     def _wait(self, what: str, seconds: float, is_done: Callable[[Telemetry], bool]) -> Telemetry:
         """Wait for at most some seconds of wall-clock time, and raise as soon as the flight has to end."""
@@ -239,7 +205,7 @@ class MavlinkField:
         if ending is not None:
             raise FlightAborted(f"{ending.reason}; the drone was not armed")
         self._controller.start()
-        if self.options.can_arm:
+        if self.options.arm:
             self._is_engaged.set()
             if not telemetry.is_in_air:
                 link.arm()
@@ -264,39 +230,18 @@ class MavlinkField:
     def _height(self, telemetry: Telemetry) -> float:
         return -math.inf if telemetry.position is None else self._to_field(telemetry.position)[2]
 
-    def reset(self, start: Tensor) -> Observation:
-        """Begin a flight at start (1, 3): x, y (metres) and yaw (radians), field frame, where the drone must be."""
-        x, y, _ = start[0].tolist()
+    def _begin(self, start: tuple[float, float, float]) -> Observation:
         observation = self._observe()
-        distance = math.dist(observation.pose_world[0, :2].tolist(), (x, y))
-        if distance > START_TOLERANCE_M:
-            raise ValueError(
-                f"start: got ({x:g}, {y:g}), but the drone is {distance:.1f} m away; start the task where take_off() "
-                "says the drone is"
-            )
-        self._poses, self._velocities = [observation.pose_world], [observation.velocity_world]
-        self._actions = []
         self._step_end = self._link.telemetry.vehicle_time_s
         return observation
 
-    def step(self, action: Tensor) -> Observation:
-        """Fly one step by action (1, 3), forward speed (m/s), yaw rate (rad/s), stop, and observe."""
-        if action.shape != (1, 3) or not bool(torch.isfinite(action).all()):
-            raise ValueError(f"action: got {action.tolist()}, expected (1, 3) finite numbers; the drone was not moved")
-        config, wanted = self.config, action[0].double()
-        is_stop = float(wanted[STOP]) > 0.5
-        speed = 0.0 if is_stop else float(wanted[FORWARD].clamp(0, config.max_speed))
-        yaw_rate = 0.0 if is_stop else float(wanted[TURN].clamp(-config.max_yaw_rate, config.max_yaw_rate))
-        self._wanted, self._wanted_at = Velocity(speed, 0.0, yaw_rate), time.monotonic()
+    def _fly_step(self, command: Command) -> Observation:
+        self._wanted, self._wanted_at = Velocity(command.speed, 0.0, command.yaw_rate), time.monotonic()
         # Decisions are due at equal intervals; a slow agent shortens the time its next one has, not the flight.
-        now = self._link.telemetry.vehicle_time_s
-        self._step_end = max(self._step_end + config.step_seconds, now + config.step_seconds / 2)
+        now, seconds = self._link.telemetry.vehicle_time_s, self.config.step_seconds
+        self._step_end = max(self._step_end + seconds, now + seconds / 2)
         self._wait("a step", STEP_TIMEOUT_S, lambda telemetry: telemetry.vehicle_time_s >= self._step_end)
-        observation = self._observe()
-        self._poses.append(observation.pose_world)
-        self._velocities.append(observation.velocity_world)
-        self._actions.append(action.float())
-        return observation
+        return self._observe()
 
     def _observe(self) -> Observation:
         """The newest picture, and the pose at which it was taken."""
@@ -322,6 +267,12 @@ class MavlinkField:
             return False
         return True
 
-    def log(self) -> FlightLog | None:
-        """The flight so far; None before its first step."""
-        return log_of_steps(self._poses, self._velocities, self._actions)
+    @property
+    def setpoints_per_step(self) -> int:
+        """How many set-points a step of the policy has."""
+        return max(round(self.config.step_seconds * SETPOINT_HZ), 1)
+
+    def report(self) -> dict[str, Any]:
+        """For JSON: what was flown so far, and what was sent: seconds, forward and climb (m/s), yaw rate (rad/s)."""
+        sent = [[one.time_s, one.velocity.forward, one.velocity.climb, one.velocity.yaw_rate] for one in self.sent]
+        return {**super().report(), "setpoints": sent}

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from pvn.bridges.shared.frames import Vector
+if TYPE_CHECKING:  # options are read before anything heavy is imported
+    from pvn.bridges.shared.frames import Vector
 
 BRAKING = 1.5
 """Deceleration that is relied on before the fence, m/s^2; our quadcopter and PX4's usual settings manage twice that."""
@@ -26,26 +28,26 @@ MIN_COMMAND_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a flight."""
+    """What the flight may not exceed, and what ends it."""
 
     fence: float = 40.0
-    """Distance from where the flight began, metres."""
+    """Greatest distance from where the flight began, metres."""
     floor: float = 2.0
     """Lowest height above the ground at which the agent flies, metres."""
     ceiling: float = 15.0
-    """Highest, metres."""
+    """Greatest height above the ground, metres."""
     speed: float = 3.0
-    """m/s along the ground."""
+    """Greatest speed along the ground, m/s."""
     climb: float = 1.0
-    """m/s up and down."""
+    """Greatest speed up and down, m/s."""
     yaw_rate: float = math.radians(60.0)
-    """rad/s."""
+    """Greatest turn rate, rad/s."""
     battery: float = 0.25
-    """The fraction of the battery at which the drone lands."""
+    """The drone lands when less than this fraction of the battery is left."""
     telemetry_timeout_s: float = 1.0
-    """How old the position and attitude may be."""
+    """The flight ends when position or attitude are older than this, seconds."""
     camera_timeout_s: float = 1.0
-    """How old the picture may be, and how long it may stay the same while the drone moves."""
+    """The flight ends when the picture is older, or stays the same for longer while the drone moves, seconds."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -9,9 +9,15 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pvn.bridges.flights import FlightAborted
+import mavsdk
+from mavsdk.plugins.action import Action
+from mavsdk.plugins.offboard import Offboard, VelocityBodyYawspeed
+from mavsdk.plugins.telemetry import FlightMode
+from mavsdk.plugins.telemetry import Telemetry as TelemetryPlugin
+
 from pvn.bridges.mavlink.limits import Velocity
 from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Quaternion, Vector, from_ned, swap_rotation, swap_vector
+from pvn.bridges.shared.remote_field import FlightAborted
 
 CONNECT_TIMEOUT_S = 20.0
 HISTORY_S = 2.0
@@ -55,36 +61,26 @@ class AutopilotLink:
 
     def __init__(self, address: str) -> None:
         """Connect to an address as MAVSDK writes it, such as udpin://0.0.0.0:14540, and wait for an autopilot."""
-        try:
-            import mavsdk
-            from mavsdk.plugins.action import Action
-            from mavsdk.plugins.offboard import Offboard, VelocityBodyYawspeed
-            from mavsdk.plugins.telemetry import FlightMode
-            from mavsdk.plugins.telemetry import Telemetry as TelemetryPlugin
-        except ImportError:
-            raise ValueError('mavsdk 4 is not installed; install it with: pip install "pvn-drone[mavlink]"') from None
         mavsdk.log_subscribe(lambda level, text, file, line: True)  # what matters is said by us
         self.address = address
         self._lock = threading.Lock()
         self._telemetry, self._poses = Telemetry(), deque[TimedPose]()
-        self._velocity_type, self._mode_type = VelocityBodyYawspeed, FlightMode
         self._mavsdk = mavsdk.Mavsdk(
             mavsdk.Configuration.create_with_component_type(mavsdk.ComponentType.GROUND_STATION)
         )
         try:
-            try:
-                self._mavsdk.add_any_connection(address)
-            except Exception as error:
+            result = self._mavsdk.add_any_connection(address)
+            if result != mavsdk.ConnectionResult.SUCCESS:
                 raise ValueError(
-                    f"simulator: cannot use {address} ({error}), expected an address such as udpin://0.0.0.0:14540, "
+                    f"address: cannot use {address} ({result.name}), expected one such as udpin://0.0.0.0:14540, "
                     "udpout://192.168.1.7:14550 or serial:///dev/ttyUSB0:57600; is another program using the port?"
-                ) from None
+                )
             system = self._mavsdk.first_autopilot(CONNECT_TIMEOUT_S)
             if system is None:
                 raise FlightAborted(
                     f"no autopilot at {address} within {CONNECT_TIMEOUT_S:g} s; does it send MAVLink here?"
                 )
-            self._system, self._action, self._offboard_type = system, Action(system), Offboard
+            self._system, self._action = system, Action(system)
             self._offboard: Any = None
             self._plugin = TelemetryPlugin(system)
             self._subscribe()
@@ -103,7 +99,7 @@ class AutopilotLink:
         plugin.subscribe_position_velocity_ned(self._on_position)
         plugin.subscribe_attitude_quaternion(self._on_attitude)
         plugin.subscribe_battery(self._on_battery)
-        plugin.subscribe_flight_mode(lambda mode, data: self._update(mode=self._mode_type(mode).name))
+        plugin.subscribe_flight_mode(lambda mode, data: self._update(mode=FlightMode(mode).name))
         plugin.subscribe_armed(lambda is_armed, data: self._update(is_armed=bool(is_armed)))
         plugin.subscribe_in_air(lambda is_in_air, data: self._update(is_in_air=bool(is_in_air)))
         plugin.subscribe_health(lambda health, data: self._update(is_position_known=health.is_local_position_ok))
@@ -180,7 +176,7 @@ class AutopilotLink:
 
     def start_offboard(self) -> None:
         """Ask the autopilot to follow set-points, beginning with hovering."""
-        self._offboard = self._offboard_type(self._system)
+        self._offboard = Offboard(self._system)
         self.send(Velocity())
         time.sleep(0.2)  # PX4 wants to have seen some before
         self._ask("offboard control", self._offboard.start)
@@ -189,7 +185,7 @@ class AutopilotLink:
         """Send a set-point, which MAVSDK repeats at 20 Hz until the next."""
         if self._offboard is not None:
             yaw_rate = -math.degrees(velocity.yaw_rate)
-            setpoint = self._velocity_type(velocity.forward, 0.0, -velocity.climb, yaw_rate)
+            setpoint = VelocityBodyYawspeed(velocity.forward, 0.0, -velocity.climb, yaw_rate)
             self._ask("set-point", self._offboard.set_velocity_body, setpoint)
 
     def let_go(self) -> None:

@@ -6,13 +6,12 @@ import asyncio
 import functools
 import io
 import logging
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 
-if TYPE_CHECKING:
-    from pvn.bridges.mavlink.server import SimulatedDrone
+from pvn.bridges.mavlink.drone import SimulatedDrone
+from pvn.bridges.shared.serving import cannot_listen
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +92,4 @@ class CameraStream:
         try:
             return await asyncio.start_server(self._serve_client, address, port, limit=MAX_REQUEST_BYTES)
         except OSError as error:
-            raise ValueError(
-                f"cannot serve the camera on {address}:{port} ({error.strerror or error}); choose another --camera-port"
-            ) from None
+            raise cannot_listen(address, port, error, "--camera-port") from None

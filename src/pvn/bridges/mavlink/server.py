@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import math
 import socket
@@ -13,17 +12,14 @@ from typing import Any
 
 from pymavlink.dialects.v20 import common as mavlink
 
-from pvn.bridges.mavlink.autopilot import UNSUPPORTED, Autopilot, receive, setpoint
-from pvn.bridges.mavlink.modes import Firmware
-from pvn.bridges.mavlink.progress import advance
+from pvn.bridges.mavlink.autopilot import UNSUPPORTED, receive
+from pvn.bridges.mavlink.drone import SimulatedDrone
+from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
+from pvn.bridges.mavlink.options import GROUND_STATION_PORT, SCRIPT_PORT, MavlinkServerOptions
 from pvn.bridges.mavlink.telemetry import BUILDERS, RATES_HZ, heartbeat
-from pvn.bridges.shared.clock import ClockedVehicles
-from pvn.bridges.shared.frames import multiply_quaternions, rotation_from_pitch, rotation_from_yaw
-from pvn.bridges.shared.motions import LANDED_HEIGHT_M, Setpoint, VehicleState
-from pvn.bridges.shared.renderer import CameraRenderer, Floats, make_camera_row
-from pvn.bridges.shared.vehicle import Vehicle
+from pvn.bridges.shared.serving import FieldServer, cannot_listen
 from pvn.geometry import Camera
-from pvn.simulator.quadcopter import LOWEST
+from pvn.world.layout import Layout
 
 log = logging.getLogger(__name__)
 
@@ -36,62 +32,8 @@ MAX_RATE_HZ = 100.0
 SILENCE_S = 10.0
 """A client that is silent for this long, in seconds of wall-clock time, is sent nothing but heartbeats or forgotten."""
 HEARTBEAT_S = 1.0
-LIFT_M = 0.05
-"""On the ground, a set-point this far above it makes the drone take off."""
-
 Address = tuple[Any, ...]
-
-
-class SimulatedDrone(ClockedVehicles):
-    """The vehicle and its autopilot, on one clock; everything that happens in it happens in one event loop."""
-
-    def __init__(
-        self,
-        renderer: CameraRenderer,
-        *,
-        speed: float = 1.0,
-        camera: Camera = Camera(),
-        start: tuple[float, float, float] | None = None,
-        firmware: Firmware = "px4",
-    ) -> None:
-        """start: x, y (metres) and yaw (radians) on the ground, field frame; by default the middle, facing north."""
-        if not math.isfinite(speed):
-            raise ValueError(f"speed: got {speed}, expected a finite number: MAVLink clients have clocks")
-        super().__init__(speed)
-        self.renderer, self.camera = renderer, camera
-        self._vehicles = (Vehicle(),)
-        if start is not None:
-            self.vehicle.teleport((start[0], start[1], LOWEST), rotation_from_yaw(start[2]))
-        self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.position)
-        self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
-        """Called after each tick with what the autopilot tells everyone."""
-
-    @property
-    def vehicles(self) -> Sequence[Vehicle]:
-        """Its only one."""
-        return self._vehicles
-
-    def camera_row(self) -> Floats:
-        """The camera (18,) of `simulator.rendering` at this moment: at the drone's centre, tilted down."""
-        mount = rotation_from_pitch(self.camera.tilt)
-        rotation = multiply_quaternions(self.vehicle.rotation, mount)
-        return make_camera_row(self.vehicle.position, rotation, self.camera)
-
-    def _motion(self, vehicle: VehicleState) -> tuple[Setpoint, bool | None]:
-        """The autopilot's set-points as a motion, which ends on the ground."""
-        wanted = setpoint(self.autopilot, vehicle) or Setpoint(altitude=vehicle.position[2])
-        has_landed = wanted.altitude < LOWEST and vehicle.position[2] < LOWEST + LANDED_HEIGHT_M
-        return wanted, True if has_landed else None
-
-    def tick(self) -> None:
-        """Advance vehicle and autopilot by one tick."""
-        if self.vehicle.is_landed:
-            wanted = setpoint(self.autopilot, self.vehicle.state)
-            if wanted is not None and wanted.altitude > LOWEST + LIFT_M:
-                self.vehicle.start_motion(self._motion)
-        self.vehicle.tick()
-        self.autopilot, told = advance(self.autopilot, self.vehicle.is_landed, self.vehicle.state)
-        self.on_tick(told)
+LISTENERS: Sequence[Address] = (("127.0.0.1", SCRIPT_PORT), ("127.0.0.1", GROUND_STATION_PORT))
 
 
 @dataclass
@@ -152,7 +94,7 @@ def parse_datagram(data: bytes) -> list[Any]:
     ]
 
 
-class Server(asyncio.DatagramProtocol):
+class Clients(asyncio.DatagramProtocol):
     """Answers MAVLink clients, and sends them telemetry."""
 
     def __init__(self, drone: SimulatedDrone, listeners: Sequence[Address]) -> None:
@@ -264,21 +206,47 @@ class Server(asyncio.DatagramProtocol):
                 self._send(link, made[number])
 
 
-def _cannot_listen(address: str, port: int, error: OSError) -> ValueError:
-    advice = ", expected an address of this machine as --host: 127.0.0.1, or 0.0.0.0 for all of its addresses"
-    if error.errno in (errno.EADDRINUSE, errno.EACCES):
-        advice = "; is another autopilot running? Choose another --port"
-    return ValueError(f"cannot listen on {address}:{port} ({error.strerror or error}){advice}")
+class MavlinkServer(FieldServer):
+    """Our simulator as an autopilot with a camera."""
 
+    def __init__(
+        self,
+        layout: Layout,
+        options: MavlinkServerOptions = MavlinkServerOptions(),
+        *,
+        listeners: Sequence[Address] = LISTENERS,
+    ) -> None:
+        """listeners: where scripts and ground stations wait for an autopilot to speak first."""
+        super().__init__(layout, options.quality)
+        self.options = options
+        self.drone = SimulatedDrone(
+            self.renderer,
+            speed=options.speed,
+            camera=Camera(width=options.width, height=options.height),
+            start=options.start,
+            firmware=options.autopilot,
+        )
+        self.stream = CameraStream(self.drone)
+        self.clients = Clients(self.drone, listeners)
 
-async def listen(
-    drone: SimulatedDrone, address: str, port: int, listeners: Sequence[Address]
-) -> tuple[asyncio.DatagramTransport, Server]:
-    """Start to answer clients; port 0 picks a free one. Time passes once `drone.run_clock()` runs."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"port: got {port}, expected 0 to 65535; 0 picks a free one")
-    loop = asyncio.get_running_loop()
-    try:
-        return await loop.create_datagram_endpoint(lambda: Server(drone, listeners), local_addr=(address, port))
-    except OSError as error:
-        raise _cannot_listen(address, port, error) from None
+    async def _serve(self, announce: Callable[[str], None]) -> None:
+        host, loop = self.options.host, asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.create_datagram_endpoint(
+                lambda: self.clients, local_addr=(host, self.options.port)
+            )
+        except OSError as error:
+            raise cannot_listen(host, self.options.port, error) from None
+        viewers = await self.stream.listen(host, self.options.camera_port)
+        try:
+            port, camera_port = transport.get_extra_info("sockname")[1], viewers.sockets[0].getsockname()[1]
+            announce(
+                f"MAVLink on {host}:{port}, speaking to ports {SCRIPT_PORT} and {GROUND_STATION_PORT}; camera at "
+                f"http://{host}:{camera_port}{STREAM_PATH}; {len(self.renderer.layout.landmarks)} landmarks; stop with "
+                "Ctrl-C"
+            )
+            await self.drone.run_clock()
+        finally:
+            transport.close()
+            viewers.close()
+            self.drone.close()

@@ -9,13 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import numpy as np
-
-from pvn.bridges.shared import motions
-from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.bridges.shared.vehicle import TICK_SECONDS, Vehicle
 from pvn.compiling import num_cores
-from pvn.geometry import Camera
 
 MAX_LAG_S = 0.25
 """How far simulated time may fall behind the wall clock and still catch up, seconds; anything beyond is dropped, as in
@@ -26,24 +21,6 @@ MAX_BURST_S = 0.005
 Result = TypeVar("Result")
 
 
-def compile_kernels(renderer: CameraRenderer, camera: Camera) -> None:
-    """Fly and render a little beforehand, so that no client has to wait for compilation."""
-    vehicle = Vehicle()
-    vehicle.start_motion(motions.rotate_to_yaw(0.0, 0.0, math.inf, vehicle.state))
-    vehicle.tick()
-    camera_row = make_camera_row(vehicle.position, vehicle.rotation, camera)
-    renderer.render_scene(camera_row, camera)
-    renderer.measure_depth(camera_row[None], camera)
-    renderer.cast_rays(vehicle.position, np.array([[1.0, 0.0, 0.0]]))
-
-
-def checked_speed(speed: float) -> float:
-    """The speed, simulated seconds per second; a ValueError if time would not pass."""
-    if not speed > 0:
-        raise ValueError(f"speed: got {speed}, expected more than 0; inf runs as fast as possible")
-    return speed
-
-
 class ClockedVehicles(ABC):
     """Vehicles on one clock.
 
@@ -52,7 +29,9 @@ class ClockedVehicles(ABC):
 
     def __init__(self, speed: float) -> None:
         """speed: simulated seconds per second. Infinite: as fast as possible while someone waits, otherwise not."""
-        self._speed = checked_speed(speed)
+        if not speed > 0:
+            raise ValueError(f"speed: got {speed}, expected more than 0; inf runs as fast as possible")
+        self._speed = speed
         self.pause_at_tick: int | None = None
         """The tick at which the clock stops; None: it keeps running."""
         self._threads = ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-bridge")
