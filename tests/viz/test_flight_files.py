@@ -10,14 +10,17 @@ from matplotlib.image import imread
 from pvn.evaluation.pilots import load_pilot
 from pvn.viz import flight_files, flight_pictures
 from pvn.viz.film import write_film
-from pvn.viz.flight_files import SUFFIXES, fly_to_show, missing_formats, save_flight, write_flight
+from pvn.viz.flight_files import SUFFIXES, missing_formats, save_flight, write_flight
 from pvn.viz.flight_pictures import draw_summary
+from pvn.viz.flight_record import fly_to_show
 from pvn.viz.rerun_file import write_recording
 
 
 def test_a_pilot_that_does_not_use_its_camera_is_shown_with_pictures(segment, monkeypatch):
     seen = {}
-    monkeypatch.setattr(flight_files, "fly_and_record", lambda pilot, task, **rest: seen.update(config=pilot.config))
+    monkeypatch.setattr(
+        "pvn.viz.flight_record.fly_and_record", lambda pilot, task, **_: seen.update(config=pilot.config)
+    )
     fly_to_show(load_pilot("oracle"), segment.task)
     assert seen["config"].quality == "full"
 

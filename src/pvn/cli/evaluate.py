@@ -177,7 +177,8 @@ class Evaluate:
 
         from pvn.cli.progress import progress_over
         from pvn.evaluation.evaluate import result_stem
-        from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
+        from pvn.viz.flight_files import missing_formats, save_flight
+        from pvn.viz.flight_record import fly_to_show
 
         for line in missing_formats().values():
             print(line, file=sys.stderr)

@@ -208,8 +208,9 @@ class Fly:
         from pvn.cli.progress import progress_over, working
         from pvn.corpus.typed_instruction import clean_instruction
         from pvn.rollout.flight import join_logs
-        from pvn.viz.flight_files import fly_paragraph_to_show, missing_formats, save_flight
+        from pvn.viz.flight_files import missing_formats, save_flight
         from pvn.viz.flight_pictures import draw_paragraph
+        from pvn.viz.flight_record import fly_paragraph_to_show
 
         stem = self._stem(first.label)
         others = [clean_instruction(words) for words in self.instructions[1:]]
@@ -237,7 +238,8 @@ class Fly:
         """Fly one task after the other, and write recording, film and summary of each."""
         from pvn.cli.progress import progress_over
         from pvn.rollout.flight import join_logs
-        from pvn.viz.flight_files import fly_to_show, missing_formats, save_flight
+        from pvn.viz.flight_files import missing_formats, save_flight
+        from pvn.viz.flight_record import fly_to_show
 
         self._print_missing(missing_formats().values())
         stems = unused_stems([self._stem(one.label) for one in chosen], tuple(_KINDS))

@@ -103,7 +103,8 @@ class ShowFlight:
 
         with working("loading"):
             from pvn.evaluation.pilots import load_pilot
-            from pvn.viz.flight_files import flight_path, fly_to_show, write_flight
+            from pvn.viz.flight_files import flight_path, write_flight
+            from pvn.viz.flight_record import fly_to_show
 
         unnamed = Path(f"pictures/{tour_stem(self.field, self.seed)}_{self.segment}.mp4")
         out = flight_path(self.out or unused_path(unnamed))

@@ -1,1 +1,1 @@
-"""What people look at: views from above, flight records, films, Rerun files, figures, tables and the results page."""
+"""What people look at: pictures, films and recordings of flights, figures, tables and the results page."""

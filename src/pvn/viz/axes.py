@@ -70,7 +70,7 @@ def draw_names(
     for name in names:
         axis.text(
             name.place.x, name.place.y, name.text, color="white", fontsize=font, linespacing=1.0,
-            ha="center", va="center", path_effects=outline(1.8, THIN_EDGE), zorder=6,
+            ha="center", va="center", path_effects=outline(0.2 * font, 0.0), zorder=6,
         )  # fmt: skip
     return [name.place for name in names]
 
@@ -133,8 +133,8 @@ def draw_goal(axis: Axes, goal: Sequence[float]) -> None:
 
 
 def goal_circle(goal: Sequence[float]) -> Floats:
-    """Points (25, 2) around the region in which a flight has to stop; goal (x, y), field frame."""
-    angle = np.linspace(0, 2 * math.pi, 25)
+    """Points (49, 2) around the region in which a flight has to stop; goal (x, y), field frame."""
+    angle = np.linspace(0, 2 * math.pi, 49)
     return np.array(goal) + SUCCESS_M * np.stack([np.cos(angle), np.sin(angle)], -1)
 
 

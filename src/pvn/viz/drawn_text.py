@@ -1,6 +1,6 @@
-"""Typed text as it can be drawn: Matplotlib's own font lacks many scripts, and draws some of them wrongly.
+"""Typed text as far as it can be drawn: Matplotlib's own font lacks many scripts and draws some of them wrongly.
 
-Chinese, Japanese and Korean are drawn where the computer has a font for them.
+Chinese, Japanese and Korean are drawn if a font for them is installed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from matplotlib.ft2font import FT2Font
 from PIL import ImageFont
 
 FONT = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
-"""Comes with Matplotlib, so is the same everywhere."""
+"""Comes with Matplotlib, so it is the same everywhere."""
 EAST_ASIAN_FONTS = (
     "NotoSansCJK", "SourceHanSans", "NotoSerifCJK", "Arial Unicode", "unifont", "NotoSansSC", "NotoSansTC",
     "NotoSansHK", "NotoSansJP", "NotoSansKR", "wqy", "DroidSansFallback", "ipaexg", "PingFang", "Hiragino Sans GB",
     "msyh", "YuGoth", "AppleSDGothicNeo", "malgun",
 )  # fmt: skip
-"""How the files of fonts for Chinese, Japanese and Korean begin, those that have most letters first; the first that is
-installed is used."""
+"""How files of fonts for Chinese, Japanese and Korean begin, the most complete first."""
 LEFT_OUT = "[…]"
 """Stands for what cannot be drawn, and for the rest of a text that is too long."""
 _WRONGLY_DRAWN = ("R", "AL", "AN", "NSM")
-"""Directions of characters that need more than one glyph after the other: right to left, or on top of another."""
+"""Directions of characters that are not drawn left to right one after the other."""
 
 
 def _letters_of(font: Path) -> frozenset[str]:
-    """The characters that a font has and that are drawn rightly."""
+    """The characters of a font that are drawn correctly."""
     present = (chr(code) for code in FT2Font(str(font)).get_charmap())
     return frozenset(
         letter
@@ -50,7 +49,7 @@ def _own_letters() -> frozenset[str]:
 
 
 class _OtherFont(NamedTuple):
-    """A font for letters that Matplotlib's own lacks."""
+    """A font with letters that Matplotlib's own font lacks."""
 
     path: Path
     family: str
@@ -59,7 +58,7 @@ class _OtherFont(NamedTuple):
 
 @functools.cache
 def _east_asian() -> _OtherFont | None:
-    """A font for Chinese, Japanese and Korean with its wide letters, if one is installed."""
+    """An installed font for Chinese, Japanese and Korean, with its wide letters."""
     installed = [Path(name) for name in sorted(font_manager.findSystemFonts())]
     regular = [path for path in installed if "regular" in path.name.lower()]
     fitting = [
@@ -72,14 +71,14 @@ def _east_asian() -> _OtherFont | None:
         try:
             font_manager.fontManager.addfont(path)  # its list may be older than the font
             wide = frozenset(letter for letter in _letters_of(path) if _is_wide(letter))
-        except (RuntimeError, OSError):  # it is damaged, or not a font
+        except (RuntimeError, OSError):  # damaged, or not a font
             continue
         return _OtherFont(path, FT2Font(str(path)).family_name, wide)
     return None
 
 
 def _is_wide(letter: str) -> bool:
-    """Whether it is a letter or a punctuation mark as wide as high, which emoji are not."""
+    """Whether it is an East Asian letter or punctuation mark; emoji are symbols."""
     return unicodedata.east_asian_width(letter) in "WF" and unicodedata.category(letter)[0] in "LPNZ"
 
 
@@ -101,7 +100,7 @@ def drawable(text: str) -> str:
 
 
 def as_typed(text: str) -> dict[str, Any]:
-    """How Matplotlib should draw a drawable text: not as a formula, and with another font for letters it lacks."""
+    """Options with which Matplotlib draws a drawable text: no formulas, and a font for missing letters."""
     families = ["DejaVu Sans"]
     if any(map(_needs_another_font, text)) and (other := _east_asian()) is not None:
         families.append(other.family)
@@ -115,7 +114,7 @@ def quoted(text: str) -> str:
 
 @functools.cache
 def font_of(size: float, *, is_bold: bool = False) -> Any:
-    """The font for drawing with Pillow; size in pixels, or in points if lengths are."""
+    """The font for drawing with Pillow; lengths have the unit of its size."""
     return ImageFont.truetype(FONT.with_name("DejaVuSans-Bold.ttf") if is_bold else FONT, size)
 
 
@@ -126,7 +125,7 @@ def _wide_font_of(size: float) -> Any:
 
 
 def runs_of(text: str, size: float) -> Iterator[tuple[str, Any]]:
-    """A text in runs of letters of one font, each with its font for Pillow, which knows one at a time."""
+    """The text in runs of one font each, with the font: Pillow draws with one at a time."""
     for is_wide, letters in itertools.groupby(text, _needs_another_font):
         yield "".join(letters), _wide_font_of(size) if is_wide else font_of(size)
 
@@ -139,7 +138,7 @@ def width_of(text: str, size: float) -> float:
 def wrapped(text: str, size: float, width: float, max_lines: int | None = None) -> list[str]:
     """The text in lines of at most `width`, in the unit of the font's size; a word that is longer is broken.
 
-    A text that would take more than `max_lines` ends with "[…]" where it is cut; a quotation mark is kept.
+    A text of more than `max_lines` is cut and ends with "[…]", and with its closing quotation mark.
     """
     lines = [""]
     for word in text.split():

@@ -1,20 +1,15 @@
-"""A flight as files: recording, film and summary figure."""
+"""A flight as files: recording, film and summary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from pvn.evaluation.pilots import Pilot
-from pvn.paths import Points
 from pvn.viz.film import NO_FFMPEG, has_ffmpeg, write_film
 from pvn.viz.film import SUFFIXES as FILMS
 from pvn.viz.flight_pictures import draw_summary
-from pvn.viz.flight_record import FlightRecord, fly_and_record, fly_next
+from pvn.viz.flight_record import FlightRecord
 from pvn.viz.rerun_file import NO_RERUN, has_rerun, write_recording
 from pvn.viz.saving import SUFFIXES as PICTURES
-from pvn.world.task import Task
 
 SUFFIXES = (".rrd", *FILMS, *PICTURES)
 
@@ -24,26 +19,6 @@ def flight_path(path: Path) -> Path:
     if path.suffix not in SUFFIXES:
         raise ValueError(f"out: got {path}, expected a name that ends in {', '.join(SUFFIXES)}")
     return path
-
-
-def fly_to_show(pilot: Pilot, task: Task, *, demonstrated: Points | None = None, device: str = "cpu") -> FlightRecord:
-    """Fly a task and record it with camera images, even if the pilot does not use its camera.
-
-    demonstrated: the task's demonstrated path (P, 2), field frame, if there is one.
-    """
-    if pilot.config.quality == "none":
-        pilot = replace(pilot, config=replace(pilot.config, quality="full"))
-    return fly_and_record(pilot, task, demonstrated=demonstrated, device=device)
-
-
-def fly_paragraph_to_show(
-    pilot: Pilot, task: Task, instructions: Sequence[str], *, device: str = "cpu"
-) -> list[FlightRecord]:
-    """Fly a task and then further instructions, each from where the last flight ended, and record them all."""
-    records = [fly_to_show(pilot, task, device=device)]
-    for instruction in instructions:
-        records.append(fly_next(pilot, records[-1], instruction, device=device))
-    return records
 
 
 def write_flight(record: FlightRecord, path: Path) -> None:
@@ -58,7 +33,7 @@ def write_flight(record: FlightRecord, path: Path) -> None:
 
 
 def missing_formats() -> dict[str, str]:
-    """Suffixes of files that cannot be written here, each with a line that says what to install."""
+    """Suffixes of files that cannot be written here, with what to install for each."""
     lacking = {} if has_rerun() else {".rrd": NO_RERUN}
     return lacking if has_ffmpeg() else lacking | {".mp4": NO_FFMPEG}
 

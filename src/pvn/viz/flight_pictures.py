@@ -254,12 +254,12 @@ def _draw_row(row: SubFigure, title: Sequence[str], record: FlightRecord, cells:
     """A title, and what the drone saw on the way, from the start to the end."""
     text = "\n".join(title)
     row.suptitle(text, fontsize=ROW_FONT, x=0.01, ha="left", **as_typed(text))
-    rows, columns = cells
-    if rows * columns > len(record.moments) + 1:  # a short flight has fewer views, in one row
-        rows, columns = 1, min(columns, len(record.moments) + 1)
-    steps = np.linspace(0, len(record.moments), rows * columns).round().astype(int).tolist()
-    axes = np.ravel(row.subplots(rows, columns, squeeze=False))
-    for cell, step, view in zip(axes, steps, views_at(record, steps), strict=True):
+    axes = np.ravel(row.subplots(*cells, squeeze=False))
+    # A short flight has fewer views than there are cells.
+    steps = np.unique(np.linspace(0, len(record.moments), len(axes)).round().astype(int)).tolist()
+    for cell in axes[len(steps) :]:
+        cell.set_axis_off()
+    for cell, step, view in zip(axes, steps, views_at(record, steps), strict=False):
         _draw_view(cell, view, f"{step * record.step_seconds:.1f} s", font=8)
 
 
@@ -271,11 +271,14 @@ def _draw_view(cell: Axes, view: Bytes, title: str, *, font: float) -> None:
 
 def draw_paragraph(path: Path, records: Sequence[FlightRecord]) -> None:
     """Write a picture of flights that follow each other: all paths on one field, and a row of views for each flight."""
-    cells, width = CELLS.get(len(records), CELLS_OF_MANY), PAGE_INCHES * (1 - FIELD_SHARE)
+    (most_rows, columns), width = CELLS.get(len(records), CELLS_OF_MANY), PAGE_INCHES * (1 - FIELD_SHARE)
     camera, layout = records[0].camera, records[0].task.layout
     titles = [_row_title(number, record, width - 0.3) for number, record in enumerate(records, start=1)]
-    view_height = width / cells[1] * camera.height / camera.width
-    heights = [cells[0] * (view_height + 0.22) + 0.1 + LINE_INCHES * len(title) for title in titles]
+    num_rows = [min(most_rows, -(-(len(record.moments) + 1) // columns)) for record in records]
+    view_height = width / columns * camera.height / camera.width + 0.22
+    heights = [
+        count * view_height + 0.1 + LINE_INCHES * len(title) for count, title in zip(num_rows, titles, strict=True)
+    ]
     figure = plt.figure(figsize=(PAGE_INCHES, max(sum(heights), MIN_INCHES)), layout="constrained")
     above, right = np.ravel(figure.subfigures(1, 2, width_ratios=(FIELD_SHARE, 1 - FIELD_SHARE)))  # type: ignore[arg-type]
     flown = [record.flown_world for record in records]
@@ -283,8 +286,8 @@ def draw_paragraph(path: Path, records: Sequence[FlightRecord]) -> None:
     # Room that the rows do not need is left below them.
     spare = max(0.0, MIN_INCHES - sum(heights)) + 0.2
     rows = np.ravel(right.subfigures(len(records) + 1, 1, height_ratios=[*heights, spare]))
-    for row, title, record in zip(rows, titles, records, strict=False):
-        _draw_row(row, title, record, cells)
+    for row, title, record, count in zip(rows, titles, records, num_rows, strict=False):
+        _draw_row(row, title, record, (count, columns))
     note = f"The agent itself gets pictures of {camera.width} x {camera.height} pixels."
     rows[-1].text(0.01, 0.02, note, fontsize=8, color=palette.NOTE, ha="left", va="bottom")
     save_figure(figure, path)

@@ -1,4 +1,4 @@
-"""A flight with all that its pilot saw, mapped, predicted and did: what recordings, figures and the demo show."""
+"""A flight with everything its pilot saw, mapped, predicted and did, for recordings, figures and the demo."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Maps:
-    """An agent's maps, S x S cells, in the frame of the flight's start pose; on the CPU."""
+    """An agent's maps, S x S cells, in the map frame of the flight's start pose."""
 
     grid: MapGrid
     semantic: Floats
@@ -36,16 +36,16 @@ class Maps:
     grounding: Floats
     """(3, S, S): how strongly the instruction's words respond to the map."""
     probability: Floats | None
-    """(2, S, S): trajectory and goal distribution, each sums to one; None for an agent that predicts neither."""
+    """(2, S, S): trajectory and goal distribution, each with sum 1; None for an agent that predicts neither."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One step: the state before it, and what was done."""
+    """One step: what was seen, and what was done."""
 
     step: int
     image: npt.NDArray[np.uint8]
-    """(H, W, 3): what the drone sees."""
+    """(H, W, 3): the pilot's own picture."""
     pose_world: Floats
     """(6,), field frame."""
     velocity_world: Floats
@@ -53,7 +53,7 @@ class Moment:
     action: Floats
     """(3,): forward speed (m/s), yaw rate (rad/s), stop."""
     stop_probability: float | None
-    """The pilot's own estimate, 0 to 1; None for a pilot that makes none."""
+    """The pilot's estimate, 0 to 1; None for a pilot that makes none."""
     is_planned: bool
     """Whether a prediction was made at this step."""
     maps: Maps | None
@@ -76,10 +76,9 @@ class FlightRecord:
     """The demonstrated path (P, 2), field frame; None for a typed instruction."""
     moments: tuple[Moment, ...]
     log: FlightLog
-    """Of this one flight (B = 1), on the CPU."""
+    """This one flight (B = 1), on the CPU."""
     step_seconds: float
     camera: Camera = Camera()
-    """The drone's."""
     stop_threshold: float | None = None
     """The pilot stops when its stop probability exceeds this; None if it decides differently."""
     carried: Carried = None
@@ -87,12 +86,12 @@ class FlightRecord:
 
     @property
     def goal(self) -> tuple[float, float] | None:
-        """Where the flight should end (x, y), field frame, if it was demonstrated."""
+        """The end of the demonstrated path (x, y), field frame, if there is one."""
         return path_end(self.demonstrated)
 
     @property
     def distance(self) -> float | None:
-        """Metres from the goal at the end, if there is one."""
+        """Metres from the goal at the end, if there is a goal."""
         return None if self.goal is None else float(self.log.goal_distance([self.goal])[0])
 
     @property
@@ -102,7 +101,7 @@ class FlightRecord:
 
     @property
     def is_success(self) -> bool | None:
-        """Whether it stopped near the goal, if there is one."""
+        """Whether it stopped near the goal; None without a goal."""
         return None if self.distance is None else self.has_stopped and self.distance < SUCCESS_M
 
     @property
@@ -127,7 +126,7 @@ def path_end(path: Points | None) -> tuple[float, float] | None:
 
 
 def predicted_moments(record: FlightRecord) -> list[Moment]:
-    """The moments at which the pilot predicted where to fly; a ValueError if it never does."""
+    """The moments at which the pilot predicted distributions; a ValueError if there are none."""
     found = [moment for moment in record.moments if moment.is_planned and moment.has_prediction]
     if not found:
         raise ValueError(
@@ -138,16 +137,16 @@ def predicted_moments(record: FlightRecord) -> list[Moment]:
 
 
 def spread_evenly(moments: Sequence[Moment], max_count: int) -> list[Moment]:
-    """At most `max_count` of the moments, evenly spread, including the first and the last."""
+    """At most `max_count` moments, evenly spread, including the first and the last."""
     places = np.linspace(0, len(moments) - 1, min(len(moments), max_count)).round().astype(int)
     return [moments[place] for place in np.unique(places)]
 
 
-def interpolate_pose(before: Floats, after: Floats, share: float) -> Floats:
-    """The pose (6,) at a share, 0 to 1, of the way between two; angles turn the short way."""
+def interpolate_pose(before: Floats, after: Floats, fraction: float) -> Floats:
+    """The pose (6,) at a fraction, 0 to 1, of the way between two; angles turn the short way."""
     change = after - before
     change[3:] = wrap_radians(change[3:])
-    return before + share * change
+    return before + fraction * change
 
 
 def _to_host(value: Tensor) -> Any:
@@ -180,9 +179,9 @@ def fly_and_record(
 ) -> FlightRecord:
     """Fly one task and record everything.
 
-    demonstrated: the task's demonstrated path (P, 2), if there is one, to compare with; only the oracle follows it.
-    carried: what the pilot carries over from the flight that this one continues. watch(moment) is called before each
-    step; an exception it raises ends the flight.
+    demonstrated: the task's demonstrated path (P, 2), if there is one; only the oracle follows it. carried: what the
+    pilot carries over from the flight that this one continues. watch(moment) is called before each step; an exception
+    that it raises ends the flight.
     """
     agent, moments = pilot.agent, list[Moment]()
     policy = pilot.policy_for([] if demonstrated is None else [Demonstration(task, demonstrated)])
@@ -225,20 +224,36 @@ def fly_next(
     device: str = "cpu",
     horizon: int = HORIZON,
 ) -> FlightRecord:
-    """Fly another instruction from where a recorded flight of the same pilot ended, with what it carries over."""
+    """Fly another instruction from where a flight of the same pilot ended, with what the pilot carries over."""
     (start,) = next_starts(record.log)
     task = replace(record.task, start=start, instruction=instruction)
     return fly_and_record(pilot, task, carried=record.carried, device=device, horizon=horizon)
 
 
+def fly_to_show(pilot: Pilot, task: Task, *, demonstrated: Points | None = None, device: str = "cpu") -> FlightRecord:
+    """Fly a task and record it with pictures, even if the pilot does not use its camera; see `fly_and_record`."""
+    if pilot.config.quality == "none":
+        pilot = replace(pilot, config=replace(pilot.config, quality="full"))
+    return fly_and_record(pilot, task, demonstrated=demonstrated, device=device)
+
+
+def fly_paragraph_to_show(
+    pilot: Pilot, task: Task, instructions: Sequence[str], *, device: str = "cpu"
+) -> list[FlightRecord]:
+    """Fly a task and then further instructions, each from where the last flight ended; a record of each flight."""
+    records = [fly_to_show(pilot, task, device=device)]
+    for instruction in instructions:
+        records.append(fly_next(pilot, records[-1], instruction, device=device))
+    return records
+
+
 @dataclass(frozen=True, eq=False)
 class FirstPictures:
-    """What drones saw first: the agents' own pictures."""
+    """The agents' own first pictures of several flights."""
 
     images: npt.NDArray[np.uint8]
     """(B, H, W, 3)."""
     camera: Camera = Camera()
-    """The drones'."""
 
 
 def fly_with_first_pictures(

@@ -148,7 +148,7 @@ def _draw_evolution(cells: Sequence[Axes], record: FlightRecord) -> None:
     for cell, moment in zip(cells[1:], shown, strict=False):
         assert moment.maps is not None
         heat = prediction_heat(moment.maps, task.start, FIELD_PX)
-        title = f"{moment.step * record.step_seconds:.0f} s"
+        title = f"{moment.step * record.step_seconds:g} s"
         draw_picture(cell, overlay_predictions(in_grey(above), heat), title, font=FONT)
         draw_drone(cell, moment.pose_world)
     last, ranges = record.moments[-1].maps, map_ranges(record.moments)
@@ -184,7 +184,7 @@ def _draw_moment(
     assert maps is not None
     cells[0].imshow(view, interpolation="lanczos")
     cells[0].set(xticks=[], yticks=[])
-    cells[0].set_ylabel(f"{moment.step * record.step_seconds:.0f} s", fontsize=FONT)
+    cells[0].set_ylabel(f"{moment.step * record.step_seconds:g} s", fontsize=FONT)
     heat = prediction_heat(maps, origin, FIELD_PX)
     pictures = (
         semantic_picture(maps, ranges, origin, FIELD_PX),

@@ -1,11 +1,10 @@
-"""A flight as a Rerun recording (.rrd): everything seen, mapped, predicted and done, to be viewed step by step."""
+"""A flight as a Rerun recording (.rrd): everything seen, mapped, predicted and done, step by step."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import io
-import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +16,9 @@ from pvn.files import replacing
 from pvn.geometry import rotation_body_camera, rotation_world_body
 from pvn.model.visitation import GOAL, TRAJECTORY
 from pvn.paths import Points
-from pvn.simulator.meshes import Mesh, drone_mesh, join_meshes, landmark_mesh
+from pvn.simulator.meshes import Mesh, drone_mesh, fence_mesh, join_meshes, landmark_mesh
 from pvn.viz import palette
+from pvn.viz.axes import goal_circle
 from pvn.viz.flight_record import FlightRecord, Maps
 from pvn.viz.pictures import (
     EXTENT,
@@ -37,20 +37,10 @@ from pvn.viz.pictures import (
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.solids import top_height
-from pvn.world.task import SUCCESS_M
 
 NO_RERUN = 'rerun is not installed, so no .rrd can be written; pip install "pvn-drone[app]"'
 GROUND_PX, MAP_PX = 320, 128
-"""Pixels across the ground, and across pictures of maps."""
-FENCE_HEIGHT_M, FENCE_THICK_M = 2.4, 0.1
-_HALF = FIELD_SIZE / 2
-FENCES = (
-    ((0.0, _HALF), (FENCE_THICK_M, _HALF), (242, 204, 20)),
-    ((FIELD_SIZE, _HALF), (FENCE_THICK_M, _HALF), (209, 31, 26)),
-    ((_HALF, 0.0), (_HALF, FENCE_THICK_M), (242, 242, 242)),
-    ((_HALF, FIELD_SIZE), (_HALF, FENCE_THICK_M), (31, 71, 204)),
-)
-"""Middle and half size along x and y, and colour as the simulator paints it, of the west, east, south, north fence."""
+"""Width of the ground, and of pictures of maps, pixels."""
 
 
 def has_rerun() -> bool:
@@ -59,7 +49,7 @@ def has_rerun() -> bool:
 
 
 def _encoded(rr: Any, picture: Bytes, form: Literal["png", "jpeg"] = "png") -> Any:
-    """A picture (H, W, 3), lossless (png) or, if it is only for viewing, small (jpeg)."""
+    """A picture (H, W, 3) as a file: lossless (png), or small (jpeg) if it is only for viewing."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, form, quality=85)
     return rr.EncodedImage(contents=file.getvalue(), media_type=f"image/{form}")
@@ -73,7 +63,8 @@ def _blueprint(rrb: Any, has_maps: bool, has_predictions: bool) -> Any:
         background=(150, 178, 204),
         line_grid=False,
         eye_controls=rrb.EyeControls3D(
-            position=(_HALF, -0.42 * FIELD_SIZE, 0.72 * FIELD_SIZE), look_target=(_HALF, 0.42 * FIELD_SIZE, 0.0)
+            position=(0.5 * FIELD_SIZE, -0.42 * FIELD_SIZE, 0.72 * FIELD_SIZE),
+            look_target=(0.5 * FIELD_SIZE, 0.42 * FIELD_SIZE, 0.0),
         ),
     )
     maps = [
@@ -119,19 +110,9 @@ def _log_mesh(rr: Any, stream: Any, path: str, mesh: Mesh) -> None:
 
 
 def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
-    """What does not change: fences, and landmarks with their names, if there are any."""
+    """Fences, and landmarks with their names if there are any."""
     stream.log("world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
-    middles, halves, colours = zip(*FENCES, strict=True)
-    stream.log(
-        "world/fences",
-        rr.Boxes3D(
-            centers=[(*middle, FENCE_HEIGHT_M / 2) for middle in middles],
-            half_sizes=[(*half, FENCE_HEIGHT_M / 2) for half in halves],
-            colors=colours,
-            fill_mode="solid",
-        ),
-        static=True,
-    )
+    _log_mesh(rr, stream, "world/fences", fence_mesh())
     if not layout.landmarks:
         return
     _log_mesh(rr, stream, "world/landmarks", join_meshes([landmark_mesh(mark) for mark in layout.landmarks]))
@@ -148,7 +129,7 @@ def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
 
 
 def _grid_map(rr: Any, picture: Bytes) -> Any:
-    """A picture (H, W, 3) of the field from above as its ground."""
+    """A picture (H, W, 3) of the field from above, laid on the ground."""
     size = len(picture)
     form = rr.components.ImageFormat(width=size, height=size, color_model="RGB", channel_datatype="U8")
     return rr.GridMap(
@@ -157,7 +138,7 @@ def _grid_map(rr: Any, picture: Bytes) -> Any:
 
 
 def _log_maps(rr: Any, stream: Any, record: FlightRecord, above: Picture) -> None:
-    """Semantic and grounding map at every step; the distributions, and the ground below them, when predicted."""
+    """Semantic and grounding map at every step; distributions, and the ground with them, when predicted."""
     if not record.moments[0].has_prediction:
         stream.log("world/ground", _grid_map(rr, as_bytes(above)), static=True)
     origin, ranges = record.task.start, map_ranges(record.moments)
@@ -175,7 +156,7 @@ def _log_maps(rr: Any, stream: Any, record: FlightRecord, above: Picture) -> Non
 
 
 def _log_predictions(rr: Any, stream: Any, maps: Maps, origin: tuple[float, float, float], ground: Picture) -> None:
-    """Both distributions: as numbers, as a picture of the field, and on the ground of the field itself."""
+    """Both distributions: as numbers, as a picture of the field, and on the ground in 3D."""
     assert maps.probability is not None
     for name, channel in (("trajectory", TRAJECTORY), ("goal", GOAL)):
         stream.log(f"distributions/{name}", rr.Tensor(maps.probability[channel], dim_names=("right", "forward")))
@@ -212,9 +193,8 @@ def _log_demonstration(rr: Any, stream: Any, demonstrated: Points) -> None:
     line, colour = np.c_[demonstrated, np.full(len(demonstrated), 0.25)], palette.rgb_bytes(palette.GOAL)
     shown = rr.LineStrips3D([line], colors=palette.rgb_bytes(palette.DEMONSTRATED), radii=0.1)
     stream.log("world/demonstrated", shown, static=True)
-    angle = np.linspace(0, 2 * math.pi, 65)
     x, y = demonstrated[-1].tolist()
-    circle = np.c_[x + SUCCESS_M * np.cos(angle), y + SUCCESS_M * np.sin(angle), np.full(65, 0.25)]
+    circle = np.pad(goal_circle((x, y)), ((0, 0), (0, 1)), constant_values=0.25)
     stream.log("world/goal/region", rr.LineStrips3D([circle], colors=colour, radii=0.08), static=True)
     stream.log("world/goal", rr.Points3D([(x, y, 0.4)], colors=colour, radii=0.4, labels="goal"), static=True)
 
@@ -261,7 +241,7 @@ def write_recording(record: FlightRecord, path: Path) -> None:
     import rerun as rr
     import rerun.blueprint as rrb
 
-    # The flight itself decides the id: the same flight is the same recording, and no other flight has its id.
+    # The id is a hash of the flight, so that the same flight always makes the same recording.
     identity = hashlib.sha256(f"{record.pilot} {record.task.instruction}".encode())
     identity.update(record.flown_world.tobytes())
     stream = rr.RecordingStream("pvn", recording_id=identity.hexdigest()[:16], send_properties=False)

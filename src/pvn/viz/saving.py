@@ -1,7 +1,4 @@
-"""Writing figures to files, whole or not at all.
-
-Draw typed text with `as_typed`: Matplotlib would otherwise typeset what is between two dollar signs as a formula.
-"""
+"""Writing figures to files, whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,16 +20,16 @@ from pvn.files import replacing
 DOTS_PER_INCH = 110
 PAPER_DOTS_PER_INCH = 300
 PNG_LEVEL = 2
-"""Of compression, 0 to 9: three and a half times as fast as Pillow's own 6, for files that are a tenth larger."""
+"""Compression, 0 to 9: 3.5 times as fast as Pillow's default of 6, for files a tenth larger."""
 SUFFIXES = (".png", ".jpg", ".pdf", ".svg")
 PAPER_SUFFIXES = ("", ".pdf", ".png")
 
 
 def _lay_out(figure: Figure, dots_per_inch: int) -> None:
-    """Give everything its place once and for all; Matplotlib would draw the figure an additional time for each file."""
+    """Compute the layout once; Matplotlib would do so again for each file."""
     for axis in figure.axes:
         if not axis.axison:
-            axis.set(xticks=[], yticks=[])  # nobody sees them, but they would be laid out like any others
+            axis.set(xticks=[], yticks=[])  # invisible, but they would be laid out like any others
     figure.set_dpi(dots_per_inch)
     engine = figure.get_layout_engine()
     if engine is not None:
@@ -42,7 +39,7 @@ def _lay_out(figure: Figure, dots_per_inch: int) -> None:
 
 def _write(figure: Figure, path: Path, dots_per_inch: int) -> None:
     with replacing(path) as partial:
-        if path.suffix == ".png":  # without Matplotlib's channel of transparency, a quarter of what is to be compressed
+        if path.suffix == ".png":  # without the transparency, a quarter less to compress
             canvas: Any = FigureCanvasAgg(figure)
             canvas.draw()
             picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
@@ -69,10 +66,10 @@ def save_for_paper(figure: Figure, path: Path) -> None:
 
 
 def paper_paths(path: Path) -> tuple[Path, Path]:
-    """The PDF and the PNG of a figure for a paper, whichever of the two is named, or neither."""
+    """The PDF and the PNG of a figure, whether path names one of them or has no suffix."""
     if path.suffix not in PAPER_SUFFIXES:
         raise ValueError(
-            f"figure: got {path}, expected a name that ends in .pdf or .png, or in neither; both files are written"
+            f"figure: got {path}, expected a name that ends in .pdf or .png, or has no ending; both files are written"
         )
     return path.with_suffix(".pdf"), path.with_suffix(".png")
 

@@ -1,4 +1,4 @@
-"""Pictures of a corpus's segments."""
+"""Pictures of segments of a corpus."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pvn.viz.saving import save_figure
 
 SHEET_PX = 600
 METRES_PER_POINT, SHEET_METRES_PER_POINT = 0.118, 0.14
-"""Of the field in the picture of one segment, and of several."""
+"""Scale of the field in the picture of one segment, and of several."""
 VIEW_PX = 640
-"""Across the view from the start."""
+"""Width of the view from the start, pixels."""
 START_SIZE = 1.5
-"""Of the arrow at the start, metres."""
+"""Size of the arrow at the start, metres."""
 SIDE_INCHES, SHEET_INCHES = 4.8, 5.6
-"""Of what stands beside the field, and of a segment on a sheet."""
+"""Width of the column beside the field, and of a segment on a sheet."""
 
 
 def _draw_above(axis: Axes, segment: Segment, size_px: int, scale: float) -> None:
-    """The field from above with the demonstrated path, its start and its goal; scale: metres of it per point.
+    """The field from above with the demonstrated path, its start and its goal; scale: metres per point.
 
-    Where the manoeuvres are known: letters on the landmarks meant, dots where one manoeuvre ends and the next begins.
+    Where the manoeuvres are known, letters mark the landmarks meant, and dots the ends of manoeuvres.
     """
     task, path, note = segment.task, segment.demonstration.path, segment.annotation
     draw_top_down(
@@ -55,7 +55,7 @@ def _draw_above(axis: Axes, segment: Segment, size_px: int, scale: float) -> Non
 
 
 def _annotation_lines(segment: Segment) -> list[str]:
-    """The manoeuvres, and the phrase the sentence was made from, or who wrote it; none without an annotation."""
+    """The manoeuvres, and the phrase that the sentence was made from, or its author; none without an annotation."""
     note = segment.annotation
     if note is None:
         return []
