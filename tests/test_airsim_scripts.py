@@ -56,25 +56,21 @@ def test_the_last_lines_are_those_of_the_traceback_and_before_it(functions):
     assert functions["last_lines"]("one\n\ntwo\n") == ("", "two")
 
 
-def test_the_page_says_what_came_of_every_script():
-    text = (ROOT / "docs" / "airsim.md").read_text(encoding="utf-8")
-    section = " ".join(text[text.index("### AirSim's own example scripts") : text.index("### Public projects")].split())
-    tables = re.findall(r"\| (\w+(?:, \w+)*) \| ([^|]+) \|", section.replace("| script | what it did here |", ""))
+def test_the_page_counts_every_script():
+    text = " ".join((ROOT / "docs" / "airsim.md").read_text(encoding="utf-8").split())
     content = json.loads((ROOT / "docs" / "results" / "airsim_scripts.json").read_text(encoding="utf-8"))
-    found = {row["name"]: row for row in content["scripts"]}
-    listed = [name for names, _ in tables for name in names.split(", ")]
-    idle, refused, stopped = (
-        re.findall(r"`(\w+)`", section.split(begin)[1].split(end)[0])
-        for begin, end in (("nothing to show for it here:", "."), ("fail:", "."), ("Stopped before their end", "."))
+    found = {row["name"] for row in content["scripts"]}
+    idle, failing = (
+        re.findall(r"`(\w+)`", text.split(beginning)[1].split(".", 1)[0])
+        for beginning in ("have nothing to show for it here", "fail (no lights,")
     )
-    assert sorted(listed + idle + refused) == sorted(found)
-    assert f"Of the {len(found)} scripts {len(listed)} do what they should" in section
-    assert f"{len(idle)} run to their end or their time limit" in section and f"{len(refused)} fail:" in section
-    assert {name for name in listed + idle if found[name]["exit"] != 0} == set(stopped)
-    assert {found[name]["exit"] for name in stopped} == {"stopped"}
-    for names, told in tables:  # 32 m are those of one of the scripts of a row, in flight or from their start
-        metres = {round(found[name][key]) for name in names.split(", ") for key in ("metres_flown", "metres_away")}
-        assert {int(number) for number in re.findall(r"(\d+) m\b", told)} <= metres, (names, told, metres)
+    assert {*idle, *failing} <= found
+    for count, what in (
+        (len(found) - len(idle) - len(failing), "do what they should"),
+        (len(idle), "have"),
+        (len(failing), "fail"),
+    ):
+        assert f"{count} {what}" in text
 
 
 @pytest.mark.slow
