@@ -54,11 +54,12 @@ def timed(row: Row) -> Iterator[None]:
 def make(size: int, corpora: Path, row: Row) -> None:
     """Make a corpus on all cores, and write it."""
     from pvn.corpus.meadow.banks import bundled_banks
-    from pvn.corpus.meadow.generator import make_meadow, processes_for
+    from pvn.corpus.meadow.generator import make_meadow, pool_for
     from pvn.corpus.store import write_corpus
 
     with timed(row):
-        corpus = make_meadow(bundled_banks(), size=size, num_processes=processes_for(size))
+        with pool_for(size) as pool:
+            corpus = make_meadow(bundled_banks(), size=size, pool=pool)
         write_corpus(corpus, corpora / str(size))
 
 

@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pvn.compiling import num_cores
 from pvn.corpus.meadow.banks import bundled_banks
-from pvn.corpus.meadow.generator import make_meadow
-from pvn.corpus.meadow.turning import make_turns
+from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, make_turns, pool_for
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
@@ -192,7 +190,8 @@ def main() -> None:
         train_variant(name, corpus, out, options.device, options.changes)
         print(f"{time.perf_counter() - began:6.1f} s since the start", flush=True)
         if limit is None and FLOWN_BY_ONE["test"] == name:
-            test = make_meadow(bundled_banks(), only=("test",), num_processes=num_cores())["test"]
+            with pool_for(FULL_SIZE) as pool:
+                test = make_meadow(bundled_banks(), only=("test",), pool=pool)["test"]
             splits["test"] = Corpus("test", {"dev": test})
         evaluate_variant(name, splits, out, options.device, limit)
         with replacing(out / "table.md") as partial:

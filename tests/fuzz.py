@@ -91,7 +91,7 @@ class Count:
 
 
 def _meadow() -> Corpus:
-    return make_meadow(bundled_banks(), size=40, seed=3, num_processes=1)
+    return make_meadow(bundled_banks(), size=40, seed=3)
 
 
 def _segments_as_bytes(corpus: Corpus) -> bytes:

@@ -46,7 +46,7 @@ class CorpusMake:
 
         from pvn.cli.progress import progress_bar, working
         from pvn.corpus.meadow.banks import read_banks
-        from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, processes_for, split_sizes
+        from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, pool_for, split_sizes
         from pvn.corpus.narrator.making import make_narrated
         from pvn.corpus.natural.bundled import natural_corpus
         from pvn.corpus.segments import SPLITS, Corpus, joined
@@ -65,34 +65,31 @@ class CorpusMake:
         banks = read_banks([path for group in self.bank for path in group])
         only = SPLITS if self.only is None else (self.only,)
         began = time.perf_counter()
-        with progress_bar("segments", sum(split_sizes(self.size, only).values())) as advance_to:
-            corpus = make_meadow(
-                banks,
-                size=self.size,
-                seed=self.seed,
-                noise=self.noise,
-                only=only,
-                is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
-                num_processes=self.processes or processes_for(self.size),
-                watch=advance_to,
-            )
-        origin = {"seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]}
-        if not self.bank and "natural" not in self.without:
-            with working("adding natural instructions"):
-                natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
-                corpus = joined((corpus, natural), corpus.name)
-            origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
-        if self.narrated:
-            with progress_bar("narrated segments", self.narrated) as advance_to:
-                told = make_narrated(
-                    self.narrated,
+        with pool_for(max(self.size, self.narrated), self.processes) as pool:
+            with progress_bar("segments", sum(split_sizes(self.size, only).values())) as advance_to:
+                corpus = make_meadow(
+                    banks,
+                    size=self.size,
                     seed=self.seed,
                     noise=self.noise,
-                    num_processes=self.processes or processes_for(self.narrated),
+                    only=only,
+                    is_all_unseen=bool(self.bank) and self.only in ("dev", "test"),
+                    pool=pool,
                     watch=advance_to,
                 )
-            corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)
-            origin["narrated"] = self.narrated
+            origin = {
+                "seed": self.seed, "size": self.size, "noise": self.noise, "banks": [bank.author for bank in banks]
+            }  # fmt: skip
+            if not self.bank and "natural" not in self.without:
+                with working("adding natural instructions"):
+                    natural = natural_corpus(min(self.size / FULL_SIZE, 1.0), seed=self.seed, only=only)
+                    corpus = joined((corpus, natural), corpus.name)
+                origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
+            if self.narrated:
+                with progress_bar("narrated segments", self.narrated) as advance_to:
+                    told = make_narrated(self.narrated, seed=self.seed, noise=self.noise, pool=pool, watch=advance_to)
+                corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)
+                origin["narrated"] = self.narrated
         with working("writing the corpus"):
             write_corpus(corpus, self.out, origin)
         parts = ", ".join(f"{len(corpus[split]):,} {split}" for split in corpus.splits)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from pvn.corpus.meadow.banks import bundled_banks
-from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, split_sizes
-from pvn.corpus.meadow.turning import make_turns
+from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, make_turns, pool_for, split_sizes
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
 from pvn.corpus.store import read_corpus, write_corpus
 from pvn.corpus.training_text import TrainingTextConfig
-from pvn.processes import process_pool
 
 FOLDER = "corpus"
 """In a run's folder: the corpus that was made for it."""
@@ -36,9 +33,7 @@ def _hold_out(natural: Corpus, authors: Sequence[str]) -> Corpus:
     return Corpus(natural.name, {**natural.splits, "train": train, **({"test": test} if test else {})})
 
 
-def make_training_corpus(
-    config: TrainingTextConfig, num_processes: int, watch: OnSegments = lambda done, total: None
-) -> Corpus:
+def make_training_corpus(config: TrainingTextConfig, watch: OnSegments = lambda done, total: None) -> Corpus:
     """Training segments from all of the recipe's sources, and the dev split of the bundled corpus."""
     banks, dev_size = bundled_banks(), min(config.size, FULL_SIZE)
     (num_train,), (num_dev,) = split_sizes(config.size, ("train",)).values(), split_sizes(dev_size, ("dev",)).values()
@@ -47,7 +42,7 @@ def make_training_corpus(
     def after(done: int) -> Callable[[int], None]:
         return lambda made: watch(done + made, total)
 
-    with process_pool(num_processes) if num_processes > 1 else nullcontext() as pool:
+    with pool_for(total) as pool:
         train = make_meadow(banks, size=config.size, only=("train",), pool=pool, watch=after(0))
         dev = make_meadow(banks, size=dev_size, only=("dev",), pool=pool, watch=after(num_train))
         told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))
@@ -58,13 +53,11 @@ def make_training_corpus(
     return joined(parts, "meadow")
 
 
-def corpus_for(
-    config: TrainingTextConfig, run: Path, num_processes: int, watch: OnSegments = lambda done, total: None
-) -> Corpus:
+def corpus_for(config: TrainingTextConfig, run: Path, watch: OnSegments = lambda done, total: None) -> Corpus:
     """The corpus in a run's folder; it is made if it is not there."""
     folder = run / FOLDER
     if not folder.exists():
-        corpus = make_training_corpus(config, num_processes, watch)
+        corpus = make_training_corpus(config, watch)
         write_corpus(
             corpus,
             folder,

@@ -224,11 +224,9 @@ def train_system(
 
 def make_own_corpus(recipe: Recipe, folder: Path, watch: OnProgress = ignore_progress) -> Corpus:
     """The corpus of a run to which none is given, in the run's folder; it is made if it is not there."""
-    from pvn.corpus.meadow.generator import processes_for
     from pvn.corpus.training_corpus import corpus_for
 
-    num_processes = processes_for(recipe.text.size + recipe.text.narrated)
-    return corpus_for(recipe.text, folder, num_processes, lambda done, total: watch(done - 1, total, {}))
+    return corpus_for(recipe.text, folder, lambda done, total: watch(done - 1, total, {}))
 
 
 def train(

@@ -19,6 +19,7 @@ from pvn.corpus.meadow.generator import (
     make_paragraph,
     make_settings,
     plan_split,
+    pool_for,
     split_sizes,
 )
 from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre, is_flown
@@ -76,7 +77,8 @@ def test_the_same_seed_gives_the_same_corpus_and_another_seed_another(are_same):
 
 @pytest.mark.long
 def test_two_processes_make_the_same_corpus_as_one(are_same):
-    one, two = (make_meadow(bundled_banks(), size=60, num_processes=count) for count in (1, 2))
+    with pool_for(60, 2) as pool:
+        one, two = (make_meadow(bundled_banks(), size=60, pool=each) for each in (None, pool))
     assert are_same(one, two)
 
 

@@ -11,7 +11,7 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.meadow.manoeuvre_checks import TURNS
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, parse_manoeuvre
-from pvn.corpus.meadow.turning import make_turns
+from pvn.corpus.meadow.generator import make_turns
 from pvn.corpus.segments import paragraphs_of
 from pvn.paths import wrap_radians
 

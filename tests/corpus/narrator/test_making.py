@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pvn.corpus.meadow.generator import pool_for
 from pvn.corpus.narrator.making import FIRST_ENVIRONMENT, make_narrated
 from pvn.corpus.segments import Corpus
 
@@ -11,7 +12,8 @@ from pvn.corpus.segments import Corpus
 def test_the_same_seed_gives_the_same_segments_in_one_process_or_two(are_same):
     seen = []
     alone = make_narrated(45, seed=3, watch=seen.append)
-    assert are_same(alone, make_narrated(45, seed=3, num_processes=2))
+    with pool_for(45, 2) as pool:
+        assert are_same(alone, make_narrated(45, seed=3, pool=pool))
     assert not are_same(alone, make_narrated(45, seed=4))
     assert seen == sorted(seen) and seen[-1] == 45
 

@@ -1,13 +1,19 @@
-"""The generated corpus, "meadow": LANI-like fields and tours, flown in manoeuvres, described in the banks' phrases."""
+"""The generated corpus, "meadow": LANI-like fields and tours, flown in manoeuvres, described in the banks' phrases.
+
+Turns on the spot ("turn left", "look at the windmill") are made as segments apart from it: LANI's authors leave such
+segments out, and so does the corpus, but people type them.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,13 +26,13 @@ from pvn.corpus.meadow.manoeuvres import Manoeuvre
 from pvn.corpus.meadow.references import Lexicon, refer_to_all
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.sentences import correct_spelling, fill_slots
-from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, fly_tour
+from pvn.corpus.meadow.tours import ManoeuvreChoice, Manoeuvres, PlannedFlight, first_pose, fly_from, fly_tour
 from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Split, phrase_author
 from pvn.processes import Shared, process_pool
 from pvn.world.layout import Layout, sample_layout
 from pvn.world.task import Demonstration, Task
 
-Job = TypeVar("Job")
+Plan = TypeVar("Plan")
 Settings = TypeVar("Settings")
 SIZES: dict[Split, int] = {"train": 19_758, "dev": 4_135, "test": 4_072}
 """Number of segments in LANI's splits."""
@@ -46,6 +52,10 @@ BREVITY_WORDS = 10.0
 FIELDS_PER_JOB = 20
 SEGMENTS_WORTH_PROCESSES = 1000
 """One process makes fewer in the seconds that others take to start."""
+FIRST_TURN, FIRST_HELD_OUT_TURN = 3_000_000, 3_500_000
+"""Fields of turns on the spot are numbered from here, so that they are never fields of a generated or narrated corpus;
+with held-out phrases from the second number, so that they are not training fields either."""
+TURNS_PER_FIELD, TRIES_FOR_TURNS = 5, 200
 TRIES_PER_FIELD, MAX_FIELDS = 10, 20
 """Tours tried per field, and fields tried, until a tour does not get stuck."""
 
@@ -87,7 +97,11 @@ class GeneratorSettings:
     unseen: PhraseSet | None
     """Phrases held out of training; None if the banks are too small for that."""
     spellings: Mapping[str, str]
-    """Without noise, how the words are spelt that authors misspell; otherwise empty."""
+    """Without noise, the right spellings of words that authors misspell; otherwise empty."""
+
+    def phrases(self, is_seen: bool) -> PhraseSet:
+        """The phrases for training, or the phrases held out of it, if there are any."""
+        return self.seen if is_seen or self.unseen is None else self.unseen
 
 
 @dataclass(frozen=True)
@@ -184,31 +198,33 @@ def make_settings(
     return GeneratorSettings(seed, noise, Lexicon.of(banks), seen, unseen if is_any_unseen else None, spellings)
 
 
-def phrase_set_for(settings: GeneratorSettings, is_seen: bool) -> PhraseSet:
-    """The phrases for training, or those held out of it, if there are any."""
-    return settings.seen if is_seen or settings.unseen is None else settings.unseen
-
-
-def write_instruction(
-    settings: GeneratorSettings, scene: Scene, flight: PlannedFlight, is_seen: bool, generator: np.random.Generator
-) -> tuple[str, Annotation]:
-    """A flight put into words, and how."""
+def _describe(
+    settings: GeneratorSettings,
+    scene: Scene,
+    flight: PlannedFlight,
+    is_seen: bool,
+    place: tuple[int, int],
+    generator: np.random.Generator,
+) -> Segment:
+    """A flight put into words; place: the number of its field, and its index in the paragraph."""
     plain = tuple(Manoeuvre(m.kind, m.slots, "COLOR") if m.kind == "fence" else m for m in flight.manoeuvres)
-    phrase = phrase_set_for(settings, is_seen).pick(plain, generator)
+    phrase = settings.phrases(is_seen).pick(plain, generator)
     author = phrase_author(phrase.id) or ""
     references, is_ambiguous = refer_to_all(settings.lexicon, author, phrase.template, scene, flight, generator)
-    annotation = Annotation(
-        tuple(map(str, flight.manoeuvres)), flight.path[1], flight.meant, phrase.id, is_seen, is_ambiguous
-    )
+    path, stops = flight.path
+    note = Annotation(tuple(map(str, flight.manoeuvres)), stops, flight.meant, phrase.id, is_seen, is_ambiguous)
     # A separate generator, so that noise changes nothing else.
     slips = np.random.default_rng(int(generator.integers(2**62)))
-    text = fill_slots(phrase.template, references, settings.noise, slips)
-    return correct_spelling(text, settings.spellings), annotation
+    text = correct_spelling(fill_slots(phrase.template, references, settings.noise, slips), settings.spellings)
+    if len(path) == 1:  # a turn on the spot begins where it ends
+        path = np.repeat(path, 2, axis=0)
+    demonstration = Demonstration(Task(scene.layout, flight.start, text), path, flight.turned_to)
+    return Segment(*place, demonstration, note, "phrases", phrase_author(phrase.id))
 
 
 def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout | None = None) -> list[Segment]:
     """The segments of one paragraph, in a random field by default; if a tour gets stuck, another is tried."""
-    choices = [phrase_set_for(settings, is_seen).choice for is_seen in field.is_seen]
+    choices = [settings.phrases(is_seen).choice for is_seen in field.is_seen]
     for attempt in range(TRIES_PER_FIELD * MAX_FIELDS):
         trial, tour = divmod(attempt, TRIES_PER_FIELD)
         if tour == 0:
@@ -223,14 +239,10 @@ def make_paragraph(settings: GeneratorSettings, field: FieldPlan, layout: Layout
             f"no tour of {len(choices)} flights was found in {attempt + 1} tries; expected landmarks with room between "
             "them and phrases that can be flown there; add landmarks, or phrases such as goto A and turn left"
         )
-    segments = []
-    for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True)):
-        instruction, annotation = write_instruction(settings, scene, flight, is_seen, generator)
-        task = Task(scene.layout, flight.start, instruction)
-        demonstration = Demonstration(task, flight.path[0], flight.turned_to)
-        author = phrase_author(annotation.phrase)
-        segments.append(Segment(field.environment, place, demonstration, annotation, "phrases", author))
-    return segments
+    return [
+        _describe(settings, scene, flight, is_seen, (field.environment, place), generator)
+        for place, (flight, is_seen) in enumerate(zip(flights, field.is_seen, strict=True))
+    ]
 
 
 def sample_paragraph(seed: int, layout: Layout | None = None) -> list[Segment]:
@@ -277,35 +289,41 @@ def split_sizes(size: int, only: Sequence[Split] = SPLITS) -> dict[Split, int]:
     return {split: max(round(size * SIZES[split] / FULL_SIZE), 3) for split in SPLITS if split in only}
 
 
-def _jobs(fields: Sequence[FieldPlan]) -> list[Sequence[FieldPlan]]:
-    return [fields[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(fields), FIELDS_PER_JOB)]
+@contextmanager
+def pool_for(num_segments: int, num_processes: int = 0) -> Iterator[Executor | None]:
+    """Processes that make so many segments soonest, or `num_processes` of them; None if this one alone does."""
+    count = num_processes or (num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1)
+    if count == 1:
+        yield None
+        return
+    with process_pool(count) as pool:
+        yield pool
 
 
-def processes_for(num_segments: int) -> int:
-    """How many processes make so many segments soonest."""
-    return num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1
+def _run_job(
+    make: Callable[[Settings, Sequence[Plan]], list[Segment]], settings: Shared[Settings], plans: Sequence[Plan]
+) -> list[Segment]:
+    return make(settings.value, plans)
 
 
-def _run_job(make: Callable[[Settings, Job], list[Segment]], settings: Shared[Settings], job: Job) -> list[Segment]:
-    return make(settings.value, job)
-
-
-def run_jobs(
-    make: Callable[[Settings, Job], list[Segment]],
+def make_all(
+    make: Callable[[Settings, Sequence[Plan]], list[Segment]],
     settings: Settings,
-    jobs: Sequence[Job],
-    num_processes: int,
+    plans: Sequence[Plan],
     pool: Executor | None,
-) -> Iterator[list[Segment]]:
-    """The segments made of each job, in the jobs' order: in a pool, in as many processes as told, or in this one."""
+    watch: Callable[[int], None],
+) -> list[Segment]:
+    """The segments that `make(settings, plans)` makes of some plans at a time, in the plans' order.
+
+    pool: processes to use; None for this one. watch(count) is called periodically with the number of segments so far.
+    """
+    made: list[Segment] = []
+    jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(plans), FIELDS_PER_JOB)]
     make_one = functools.partial(_run_job, make, Shared(settings))
-    if pool is not None:
-        yield from pool.map(make_one, jobs)
-    elif num_processes == 1:
-        yield from map(make_one, jobs)
-    else:
-        with process_pool(num_processes) as own:
-            yield from own.map(make_one, jobs)
+    for segments in (map if pool is None else pool.map)(make_one, jobs):
+        made += segments
+        watch(len(made))
+    return made
 
 
 def make_meadow(
@@ -316,29 +334,73 @@ def make_meadow(
     noise: float = NOISE,
     only: Sequence[Split] = SPLITS,
     is_all_unseen: bool = False,
-    num_processes: int = 1,
     pool: Executor | None = None,
     watch: Callable[[int], None] = lambda count: None,
 ) -> Corpus:
     """A corpus of about `size` segments, described in the banks' phrases; the same arguments give the same corpus.
 
-    Splits that are not in `only` are left out, which does not change the others. pool: processes to use instead of
-    num_processes of its own. watch(count) is called periodically with the number of segments made so far.
+    Splits that are not in `only` are left out, which does not change the others. pool: processes to use (`pool_for`);
+    None for this one. watch(count) is called periodically with the number of segments made so far.
     """
     sizes = split_sizes(size, only)
     settings = make_settings(banks, seed, noise, is_all_unseen)
-    splits: dict[Split, tuple[Segment, ...]] = {}
     unseen_share = 0.0 if settings.unseen is None else 1.0 if is_all_unseen else UNSEEN_SHARE
-    plans = {
-        split: plan_split(split, count, seed, 0.0 if split == "train" else unseen_share)
+    plans = [
+        plan
         for split, count in sizes.items()
-    }
-    jobs = [job for fields in plans.values() for job in _jobs(fields)]
-    results = run_jobs(_make_paragraphs, settings, jobs, num_processes, pool)
-    for split, fields in plans.items():
-        made: list[Segment] = []
-        for _ in _jobs(fields):
-            made += next(results)
-            watch(sum(map(len, splits.values())) + len(made))
-        splits[split] = tuple(made)
-    return Corpus("meadow", splits)
+        for plan in plan_split(split, count, seed, 0.0 if split == "train" else unseen_share)
+    ]
+    made = iter(make_all(_make_paragraphs, settings, plans, pool, watch))
+    return Corpus("meadow", {split: tuple(itertools.islice(made, count)) for split, count in sizes.items()})
+
+
+def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int) -> list[Segment]:
+    """Five turns in a random field, each at another place."""
+    generator = np.random.default_rng((settings.seed, environment))
+    layouts = (sample_layout(int(generator.integers(2**62))) for _ in itertools.count())
+    scene = Scene.of(next(layout for layout in layouts if layout.landmarks))
+    choice = settings.phrases(is_seen).choice
+    segments: list[Segment] = []
+    for _ in range(TRIES_FOR_TURNS):
+        if len(segments) == TURNS_PER_FIELD:
+            return segments
+        pose = first_pose(scene, generator)
+        tries = (fly_from(scene, pose, manoeuvres, generator) for manoeuvres in choice.draw(generator))
+        flight = next((flight for flight in tries if flight is not None), None)
+        if flight is not None:
+            segments.append(_describe(settings, scene, flight, is_seen, (environment, len(segments)), generator))
+    raise ValueError(
+        f"field {environment}: found {len(segments)} turns in {TRIES_FOR_TURNS} tries, expected {TURNS_PER_FIELD}; add "
+        "phrases such as turn left"
+    )
+
+
+def _turns_in_fields(chosen: tuple[GeneratorSettings, bool], environments: Sequence[int]) -> list[Segment]:
+    return [segment for number in environments for segment in _turns_in_field(*chosen, number)]
+
+
+def make_turns(
+    banks: Sequence[Bank],
+    count: int,
+    *,
+    seed: int = 0,
+    noise: float = NOISE,
+    is_seen: bool = True,
+    pool: Executor | None = None,
+    watch: Callable[[int], None] = lambda count: None,
+) -> tuple[Segment, ...]:
+    """`count` turns on the spot, described in the banks' phrases; the same arguments give the same turns.
+
+    is_seen: whether in phrases for training, or in phrases held out of it. pool and watch: as in `make_meadow`.
+    """
+    if count < 0:
+        raise ValueError(f"count: got {count}, expected 0 or more segments")
+    if not count:
+        return ()
+    settings = make_settings(banks, seed, noise, is_all_unseen=False, is_turning=True)
+    if not is_seen and settings.unseen is None:
+        raise ValueError("banks: got too few phrases to hold any out of training, expected four or more for a turn")
+    first = FIRST_TURN if is_seen else FIRST_HELD_OUT_TURN
+    numbers = range(first, first - (-count // TURNS_PER_FIELD))
+    made = make_all(_turns_in_fields, (settings, is_seen), numbers, pool, lambda done: watch(min(done, count)))
+    return tuple(made[:count])

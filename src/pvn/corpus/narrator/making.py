@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -11,14 +11,13 @@ import numpy as np
 
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import (
-    FIELDS_PER_JOB,
     NOISE,
     SEGMENTS_PER_PARAGRAPH,
     FieldPlan,
     GeneratorSettings,
+    make_all,
     make_paragraph,
     make_settings,
-    run_jobs,
     sample_paragraph,
 )
 from pvn.corpus.narrator.returning import sample_returns
@@ -78,7 +77,7 @@ def _segment(environment: int, place: int, flight: Demonstration, narration: Nar
     return Segment(environment, place, told, source="narrated", author=f"narrator, {narration.voice}")
 
 
-def _narrate_fields(settings: GeneratorSettings, plans: list[_Plan]) -> list[Segment]:
+def _narrate_fields(settings: GeneratorSettings, plans: Sequence[_Plan]) -> list[Segment]:
     segments = []
     for plan in plans:
         generator = np.random.default_rng((settings.seed, plan.environment, 1))
@@ -96,15 +95,14 @@ def make_narrated(
     seed: int = 0,
     kind: FlightKind | None = None,
     noise: float = NOISE,
-    num_processes: int = 1,
     pool: Executor | None = None,
     watch: Callable[[int], None] = lambda count: None,
 ) -> tuple[Segment, ...]:
     """`count` narrated segments for training; the same arguments give the same, however many processes make them.
 
-    kind: flights of the generator, which are flown in manoeuvres, LANI-like tours, or flights there and back; None for
-    all of them. pool: processes to use instead of num_processes of its own. watch(count) is called periodically with
-    the number of segments made so far.
+    kind: flights of the generator, which follow manoeuvres, LANI-like tours, or flights there and back; None for all of
+    them. pool: processes to use (`pool_for`); None for this one. watch(count) is called periodically with the number of
+    segments made so far.
     """
     if count < 0:
         raise ValueError(f"count: got {count}, expected 0 or more segments")
@@ -120,8 +118,6 @@ def make_narrated(
         drawn = np.random.default_rng((seed, 3, first)).choice(len(kinds), num_fields, p=list(kinds.values()))
         plans = [_Plan(first + place, tuple(kinds)[one]) for place, one in enumerate(drawn.tolist())]
         first += num_fields
-        jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, num_fields, FIELDS_PER_JOB)]
-        for segments in run_jobs(_narrate_fields, settings, jobs, num_processes, pool):
-            made += segments
-            watch(min(len(made), count))
+        done = len(made)
+        made += make_all(_narrate_fields, settings, plans, pool, lambda more: watch(min(done + more, count)))
     return tuple(made[:count])
