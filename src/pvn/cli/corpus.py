@@ -314,20 +314,19 @@ class CorpusNarrate:
 
         from pvn.corpus.narrator.checks import are_true
         from pvn.corpus.narrator.making import sample_flights
+        from pvn.corpus.narrator.names import narrator_lexicon
         from pvn.corpus.narrator.telling import narrate
-        from pvn.corpus.narrator.wordings import narrator_lexicon
 
         if self.field < 0 or self.count < 1:
             raise ValueError(f"field and count: got {self.field} and {self.count}, expected at least 0 and 1")
         generator = np.random.default_rng(self.field)
         is_right: list[bool] = []
         for place, flight in enumerate(sample_flights(self.field, self.flights)):
-            flown = flight.task.layout, flight.task.start, flight.path
             print(f"{place}: {flight.task.instruction}")
             for _ in range(self.count):
-                told = narrate(*flown, narrator_lexicon(), generator)
+                told = narrate(flight, narrator_lexicon(), generator)
                 print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
-                is_right += are_true((clause.event for clause in (told.clauses if told else ())), *flown)
+                is_right += are_true((clause.event for clause in (told.clauses if told else ())), flight)
         print(f"{sum(is_right)} of {len(is_right)} clauses are true of their flights")
 
 

@@ -41,7 +41,7 @@ class TrainingTextConfig:
 def training_segments(segments: Sequence[Segment], config: TrainingTextConfig) -> list[Segment]:
     """The training split as stage 1 reads it: natural instructions mirrored and repeated, full circles repeated."""
     from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT, mirrored
-    from pvn.corpus.narrator.renaming import renamed
+    from pvn.corpus.narrator.names import renamed
 
     natural = [segment for segment in segments if segment.source == "natural"]
     twins = mirrored(natural, lambda number: MIRRORED_ENVIRONMENT + number) if config.mirrors_natural else []

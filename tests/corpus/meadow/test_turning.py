@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from pvn.corpus.meadow.banks import bundled_banks
-from pvn.corpus.meadow.generator import make_meadow
+from pvn.corpus.meadow.generator import make_meadow, make_turns
 from pvn.corpus.meadow.manoeuvre_checks import TURNS
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, parse_manoeuvre
-from pvn.corpus.meadow.generator import make_turns
 from pvn.corpus.segments import paragraphs_of
 from pvn.paths import wrap_radians
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from pvn.corpus.narrator.names import narrator_lexicon
 from pvn.corpus.narrator.telling import narrate
-from pvn.corpus.narrator.wordings import narrator_lexicon
-from pvn.world.layout import Landmark, Layout
+from pvn.world.layout import FIELD_SIZE, Landmark, Layout
+from pvn.world.task import Demonstration, Task
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,19 @@ class Flight:
     def tell(self, count):
         """Different tellings, without slips."""
         generator = np.random.default_rng(0)
-        told = [narrate(self.layout, self.start, self.path, narrator_lexicon(), generator, 0.0) for _ in range(count)]
+        flight = Demonstration(Task(self.layout, self.start, ""), self.path)
+        told = [narrate(flight, narrator_lexicon(), generator, 0.0) for _ in range(count)]
         return [one for one in told if one is not None]
 
     def mirrored(self):
         """The same flight in a field reflected north to south."""
         marks = tuple(
-            Landmark(mark.name, mark.x, 50 - mark.y, mark.radius, -mark.yaw) for mark in self.layout.landmarks
+            Landmark(mark.name, mark.x, FIELD_SIZE - mark.y, mark.radius, -mark.yaw) for mark in self.layout.landmarks
         )
         x, y, yaw = self.start
-        return Flight(Layout(marks, self.layout.lake[:, ::-1]), (x, 50 - y, -yaw), self.path * (1, -1) + (0, 50))
+        return Flight(
+            Layout(marks, self.layout.lake[:, ::-1]), (x, FIELD_SIZE - y, -yaw), self.path * (1, -1) + (0, FIELD_SIZE)
+        )
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.narrator.checks import are_true
+from pvn.corpus.narrator.names import narrator_lexicon
 from pvn.corpus.narrator.returning import sample_returns
 from pvn.corpus.narrator.telling import narrate
-from pvn.corpus.narrator.wordings import narrator_lexicon
 from pvn.world.routes import sample_tour
 
 EAST = [(5, 25), (25, 25)]
@@ -24,7 +24,7 @@ def circle(centre, radius, begin, sweep, count=80):
 
 
 def is_true(event, flight):
-    return all(are_true([event], flight.task.layout, flight.task.start, flight.path))
+    return all(are_true([event], flight))
 
 
 def events(flight, count=60):
@@ -158,10 +158,7 @@ def many():
 @pytest.fixture(scope="module")
 def told(many):
     generator = np.random.default_rng(0)
-    pairs = [
-        (flight, narrate(flight.task.layout, flight.task.start, flight.path, narrator_lexicon(), generator, 0.0))
-        for flight in many
-    ]
+    pairs = [(flight, narrate(flight, narrator_lexicon(), generator, 0.0)) for flight in many]
     return [(flight, narration) for flight, narration in pairs if narration is not None]
 
 

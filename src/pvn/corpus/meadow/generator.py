@@ -306,24 +306,18 @@ def _run_job(
     return make(settings.value, plans)
 
 
-def make_all(
+def make_parts(
     make: Callable[[Settings, Sequence[Plan]], list[Segment]],
     settings: Settings,
     plans: Sequence[Plan],
     pool: Executor | None,
-    watch: Callable[[int], None],
-) -> list[Segment]:
-    """The segments that `make(settings, plans)` makes of some plans at a time, in the plans' order.
+) -> Iterator[list[Segment]]:
+    """The segments that `make(settings, plans)` makes of a few plans at a time, in the plans' order.
 
-    pool: processes to use; None for this one. watch(count) is called periodically with the number of segments so far.
+    pool: processes to use; None for this one.
     """
-    made: list[Segment] = []
     jobs = [plans[begin : begin + FIELDS_PER_JOB] for begin in range(0, len(plans), FIELDS_PER_JOB)]
-    make_one = functools.partial(_run_job, make, Shared(settings))
-    for segments in (map if pool is None else pool.map)(make_one, jobs):
-        made += segments
-        watch(len(made))
-    return made
+    yield from (map if pool is None else pool.map)(functools.partial(_run_job, make, Shared(settings)), jobs)
 
 
 def make_meadow(
@@ -350,8 +344,12 @@ def make_meadow(
         for split, count in sizes.items()
         for plan in plan_split(split, count, seed, 0.0 if split == "train" else unseen_share)
     ]
-    made = iter(make_all(_make_paragraphs, settings, plans, pool, watch))
-    return Corpus("meadow", {split: tuple(itertools.islice(made, count)) for split, count in sizes.items()})
+    made: list[Segment] = []
+    for segments in make_parts(_make_paragraphs, settings, plans, pool):
+        made += segments
+        watch(len(made))
+    in_order = iter(made)
+    return Corpus("meadow", {split: tuple(itertools.islice(in_order, count)) for split, count in sizes.items()})
 
 
 def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int) -> list[Segment]:
@@ -402,5 +400,8 @@ def make_turns(
         raise ValueError("banks: got too few phrases to hold any out of training, expected four or more for a turn")
     first = FIRST_TURN if is_seen else FIRST_HELD_OUT_TURN
     numbers = range(first, first - (-count // TURNS_PER_FIELD))
-    made = make_all(_turns_in_fields, (settings, is_seen), numbers, pool, lambda done: watch(min(done, count)))
+    made: list[Segment] = []
+    for segments in make_parts(_turns_in_fields, (settings, is_seen), numbers, pool):
+        made += segments
+        watch(min(len(made), count))
     return tuple(made[:count])

@@ -1,19 +1,19 @@
 """References: what to call a landmark so that a listener who sees the field knows which one is meant.
 
 A reference fits a landmark if some author's reference for the landmark's class contains all of its words. A reference
-that fits only one landmark of the field is used as it is. One that fits several is made clear by a neighbour, a
-distance or a side; a small share stays ambiguous, as people's references do.
+that fits only one landmark of the field is used unchanged. A reference that fits several is clarified by a neighbour, a
+distance or a side; a small share stays ambiguous on purpose.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.banks import Bank, bundled_banks
@@ -41,12 +41,12 @@ _AFTER_THE_HEAD = re.compile(r"\b(?:of|with|that|thats|in|on|growing|like|made|w
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """What the authors call things, and which classes each reference fits."""
+    """The authors' names for things, and which classes each name fits."""
 
     by_author: dict[str, dict[str, tuple[str, ...]]]
     """For each author and class, the author's references."""
-    fits: dict[str, npt.NDArray[np.bool_]]
-    """For each reference, which (63,) classes it fits."""
+    fits: dict[str, frozenset[str]]
+    """For each reference, the landmark classes that it fits."""
     fences: dict[str, tuple[str, ...]]
     """For each author, references to a fence, with {COLOR}."""
     lakes: dict[str, tuple[str, ...]]
@@ -54,9 +54,9 @@ class Lexicon:
 
     @staticmethod
     def of(banks: Sequence[Bank]) -> Lexicon:
-        """The lexicon of some banks; what a bank has no words for is called what the bundled banks call it.
+        """The lexicon of some banks; what a bank has no name for gets the names that all banks have for it.
 
-        A class that no bank has words for is called by its noun.
+        A class without a name in any bank is called by its noun.
         """
         known = (*banks, *(bank for bank in bundled_banks() if bank.author not in {b.author for b in banks}))
         shared = {
@@ -73,14 +73,21 @@ class Lexicon:
             {bank.author: bank.lake or lake for bank in banks},
         )
 
+    def fitting_one(self, names: Iterable[str], kind: str, present: Sequence[str]) -> tuple[str, ...]:
+        """The names that fit the landmark of this class and no other of a field; present: its landmarks' classes."""
+        if present.count(kind) > 1:
+            return ()
+        rivals = set(present) - {kind}
+        return tuple(name for name in names if rivals.isdisjoint(self.fits[name]))
+
 
 def _content(text: str, merged: dict[str, str]) -> frozenset[str]:
     words = (merged.get(word, word) for word in tokenise(text))
     return frozenset(word.removesuffix("s") if len(word) > 3 else word for word in words if word not in _EMPTY)
 
 
-def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Which (63,) classes each reference fits."""
+def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """The landmark classes that each reference fits; references: by class."""
     texts = list(dict.fromkeys(text for group in references.values() for text in group))
     merged = merge_typos(word for text in texts for word in tokenise(text))
     contents = {text: _content(text, merged) for text in texts}
@@ -96,7 +103,10 @@ def _fits(references: dict[str, tuple[str, ...]]) -> dict[str, npt.NDArray[np.bo
         members[[place_of[text] for text in group], column] = 1.0
     # NumPy multiplies matrices of numbers far faster than matrices of truth values.
     num_contained_in = is_contained.astype(np.float32) @ members
-    return dict(zip(texts, num_contained_in > 0, strict=True))
+    return {
+        text: frozenset(itertools.compress(references, fits))
+        for text, fits in zip(texts, (num_contained_in > 0).tolist(), strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -123,17 +133,17 @@ class _Speaker:
         self.generator, self.meant = generator, flight.meant
         # A phrase that continues with "it" or "is" needs a singular.
         self.is_singular = bool(_SINGULAR.search(template))
-        self.classes = [LANDMARK_NAMES.index(mark.name) for mark in scene.layout.landmarks]
+        self.classes = [mark.name for mark in scene.layout.landmarks]
 
     def pick(self, options: Sequence[str]) -> str:
         return options[int(self.generator.integers(len(options)))]
 
     def _rivals(self, text: str, mark: int) -> list[int]:
         fits = self.lexicon.fits[text]
-        return [other for other, kind in enumerate(self.classes) if other != mark and fits[kind]]
+        return [other for other, kind in enumerate(self.classes) if other != mark and kind in fits]
 
     def _names(self, mark: int) -> tuple[str, ...]:
-        names = self.lexicon.by_author[self.author][self.scene.layout.landmarks[mark].name]
+        names = self.lexicon.by_author[self.author][self.classes[mark]]
         singular = tuple(name for name in names if not is_plural(name))
         return singular if self.is_singular and singular else names
 
@@ -146,7 +156,7 @@ class _Speaker:
         draw = self.generator.random()
         if shared and draw < AMBIGUOUS_SHARE:
             return Reference(f"the {self.pick(shared)}", True)
-        # Names that need a clarification come up about as often as people use them.
+        # Names that need a clarification come up about as often as in the banks.
         if shared and (not alone or draw < AMBIGUOUS_SHARE + CLARIFIED_SHARE * len(shared) / len(names)):
             name = self.pick(shared)
             ways = self._clarifications(name, mark, rivals[name], is_seen_now)
@@ -174,7 +184,7 @@ class _Speaker:
             is_clear = all(
                 np.hypot(*(centres[rival] - centres[other])) > gap[other] + CLEAR_DIFFERENCE for rival in rivals
             )
-            alone = [text for text in self._names(other) if not self._rivals(text, other)]
+            alone = self.lexicon.fitting_one(self._names(other), self.classes[other], self.classes)
             if is_clear and alone:
                 ways.append(f"the {name} {self.pick(_NEAR_WORDS)} the {self.pick(alone)}")
         return ways[:2]

@@ -1,7 +1,7 @@
-"""Whether what a clause says is true of a flight, worked out apart from the events, from the path as it was given.
+"""Whether a clause is true of a flight, worked out from the path alone, independently of the code that found the event.
 
-Each check asks for more than its words promise ("on your left": within 40 degrees of abeam), and for a little less
-than the narrator does, whose points and directions are not the same ones.
+Each check asks for more than its words promise ("on your left": within 40 degrees of abeam), and for a little less than
+the narrator does, whose points and directions are slightly different.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import numpy as np
 
 from pvn.corpus.narrator.events import Event
 from pvn.paths import Points, distances_along, points_along, wrap_radians
-from pvn.world.lakes import LAKE_CELLS
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.layout import FENCES, LAKE_CELL, fence_distance
+from pvn.world.task import Demonstration
 
 _STEP = 0.1
-_FENCE_AXES = {"red": (0, 1), "yellow": (0, -1), "blue": (1, 1), "white": (1, -1)}
-"""For each fence, the axis on which it lies, and on which end."""
 _TURNS = {"slight": (16, 38), "some": (34, 68), "quarter": (64, 114), "much": (110, 154), "about": (150, 180)}
 """Degrees from the first heading to where the way leads."""
 _SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 226), "most": (216, 324), "full": (312, 800)}
@@ -28,11 +26,12 @@ _SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 226), "most": (2
 class _Flight:
     """A path as the checks see it: points every 10 cm, and chords for directions."""
 
-    def __init__(self, layout: Layout, start: tuple[float, float, float], path: Points) -> None:
-        length = float(distances_along(path)[-1])
-        self.layout, self.yaw, self.length = layout, start[2], length
-        self.points = points_along(path, np.arange(0.0, length, _STEP))
-        self.points = np.concatenate([self.points, path[-1:]])
+    def __init__(self, flight: Demonstration) -> None:
+        self.layout, self.yaw = flight.task.layout, flight.task.start[2]
+        self.length = float(distances_along(flight.path)[-1])
+        self.centres = self.layout.centres
+        points = points_along(flight.path, np.arange(0.0, self.length, _STEP))
+        self.points = np.concatenate([points, flight.path[-1:]])
 
     def place(self, metres: float) -> int:
         return min(max(round(metres / _STEP), 0), len(self.points) - 1)
@@ -41,21 +40,18 @@ class _Flight:
         chord = self.points[self.place(metres + reach)] - self.points[self.place(metres - reach)]
         return math.atan2(chord[1], chord[0])
 
-    def mark(self, index: int) -> Points:
-        landmark = self.layout.landmarks[index]
-        return np.array([landmark.x, landmark.y])
-
     def bearing(self, mark: int, metres: float) -> float:
         """Degrees to the left from the direction of flight to a landmark."""
-        off = self.mark(mark) - self.points[self.place(metres)]
+        off = self.centres[mark] - self.points[self.place(metres)]
         return math.degrees(wrap_radians(math.atan2(off[1], off[0]) - self.direction(metres)))
 
     def distances(self, mark: int) -> Points:
-        return np.hypot(*(self.points - self.mark(mark)).T)
+        return np.hypot(*(self.points - self.centres[mark]).T)
 
     def is_wet(self, points: Points) -> Points:
-        cells = np.clip((points * (LAKE_CELLS / FIELD_SIZE)).astype(int), 0, LAKE_CELLS - 1)
-        return self.layout.lake[cells[:, 0], cells[:, 1]]
+        lake = self.layout.lake
+        cells = np.clip((points / LAKE_CELL).astype(int), 0, len(lake) - 1)
+        return lake[cells[:, 0], cells[:, 1]]
 
 
 def _is_turn(flight: _Flight, event: Event) -> bool:
@@ -66,7 +62,7 @@ def _is_turn(flight: _Flight, event: Event) -> bool:
 
 
 def _is_leave(flight: _Flight, event: Event) -> bool:
-    off = flight.mark(event.marks[0]) - flight.points[0]
+    off = flight.centres[event.marks[0]] - flight.points[0]
     ahead = abs(math.degrees(wrap_radians(math.atan2(off[1], off[0]) - flight.yaw)))
     return ahead <= 15 and _is_turn(flight, event)
 
@@ -101,7 +97,7 @@ def _is_round(flight: _Flight, event: Event) -> bool:
     far = np.flatnonzero(distance > reach)
     first = far[far < at].max(initial=-1) + 1
     last = far[far > at].min(initial=len(distance)) - 1
-    off = flight.points[first : last + 1] - flight.mark(mark)
+    off = flight.points[first : last + 1] - flight.centres[mark]
     swept = math.degrees(np.unwrap(np.arctan2(off[:, 1], off[:, 0]))[[0, -1]] @ (-1, 1))
     # Taken every half metre, so that a chord is never turned by more than half a circle.
     directions = np.unwrap([flight.direction(metres) for metres in np.arange(first, last + 1, 5) * _STEP])
@@ -112,7 +108,7 @@ def _is_round(flight: _Flight, event: Event) -> bool:
 
 
 def _is_between(flight: _Flight, event: Event) -> bool:
-    left, right = (flight.mark(mark) for mark in event.marks)
+    left, right = (flight.centres[mark] for mark in event.marks)
     share = (flight.points - left) @ (right - left) / ((right - left) @ (right - left))
     normal = np.array([left[1] - right[1], right[0] - left[0]])
     ahead = (flight.points - left) @ normal
@@ -136,27 +132,20 @@ def _is_shore(flight: _Flight, event: Event) -> bool:
     return bool(np.mean(beside) > 0.9)
 
 
-def _fence_gap(points: Points, colour: str) -> Points:
-    axis, end = _FENCE_AXES[colour]
-    return FIELD_SIZE - points[..., axis] if end > 0 else points[..., axis]
-
-
 def _fence_bearing(flight: _Flight, colour: str, metres: float) -> float:
-    axis, end = _FENCE_AXES[colour]
-    normal = math.atan2(end * axis, end * (1 - axis))
-    return math.degrees(wrap_radians(normal - flight.direction(metres)))
+    return math.degrees(wrap_radians(FENCES[colour] - flight.direction(metres)))
 
 
 def _is_along(flight: _Flight, event: Event) -> bool:
     part = flight.points[flight.place(event.at - event.metres / 2) : flight.place(event.at + event.metres / 2)]
-    is_near = bool((_fence_gap(part, event.colour) < 6.0).all())
+    is_near = bool((fence_distance(part, event.colour) < 6.0).all())
     return is_near and 65 <= event.side * _fence_bearing(flight, event.colour, event.at) <= 115
 
 
 def _is_toward(flight: _Flight, event: Event) -> bool:
     mark = event.marks[0]
     chord = flight.points[-1] - flight.points[flight.place(event.at)]
-    off = flight.mark(mark) - flight.points[flight.place(event.at)]
+    off = flight.centres[mark] - flight.points[flight.place(event.at)]
     aside = wrap_radians(math.atan2(chord[1], chord[0]) - math.atan2(off[1], off[0]))
     return abs(math.degrees(aside)) <= 8 and flight.distances(mark)[-1] < math.hypot(*off) - 3.5
 
@@ -206,16 +195,16 @@ def _is_end(flight: _Flight, event: Event) -> bool:
     match event.kind:
         case "end between":
             left, right = event.marks
-            middle = (flight.mark(left) + flight.mark(right)) / 2
-            width = math.hypot(*(flight.mark(left) - flight.mark(right)))
+            middle = (flight.centres[left] + flight.centres[right]) / 2
+            width = math.hypot(*(flight.centres[left] - flight.centres[right]))
             is_inside = math.hypot(*(flight.points[-1] - middle)) <= 0.25 * width + 1.7
             return is_inside and flight.bearing(left, flight.length) > 50 and flight.bearing(right, flight.length) < -50
         case "end fence":
-            gap = float(_fence_gap(flight.points[-1], event.colour))
+            gap = float(fence_distance(flight.points[-1], event.colour))
             return gap <= 3.7 and abs(_fence_bearing(flight, event.colour, flight.length)) <= 55
         case "with fence":
             bearing = _fence_bearing(flight, event.colour, flight.length)
-            gap = float(_fence_gap(flight.points[-1], event.colour))
+            gap = float(fence_distance(flight.points[-1], event.colour))
             return gap <= 9.1 and ((60 <= event.side * bearing <= 120) if event.side else abs(bearing) <= 40)
         case "end forward":
             chord = flight.points[-1] - flight.points[0]
@@ -228,10 +217,8 @@ def _is_end(flight: _Flight, event: Event) -> bool:
             return _is_at_mark(flight, event)
 
 
-def are_true(
-    events: Iterable[Event], layout: Layout, start: tuple[float, float, float], path: Points
-) -> Iterator[bool]:
-    """For each event that a text tells, whether it happens on a flight along a path (P, 2) from a pose x, y, yaw."""
-    flight = _Flight(layout, start, path)
+def are_true(events: Iterable[Event], flight: Demonstration) -> Iterator[bool]:
+    """For each event that a text mentions, whether it happens on a flight."""
+    seen = _Flight(flight)
     for event in events:
-        yield bool(_WAY_CHECKS.get(event.kind, _is_end)(flight, event))
+        yield bool(_WAY_CHECKS.get(event.kind, _is_end)(seen, event))

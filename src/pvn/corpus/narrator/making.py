@@ -1,4 +1,4 @@
-"""Narrated segments for training: flights of the generator, LANI-like tours, and flights there and back, told."""
+"""Narrated segments for training: flights of the generator, LANI-like tours, and flights there and back, described."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from pvn.corpus.meadow.generator import (
     SEGMENTS_PER_PARAGRAPH,
     FieldPlan,
     GeneratorSettings,
-    make_all,
     make_paragraph,
+    make_parts,
     make_settings,
     sample_paragraph,
 )
+from pvn.corpus.narrator.names import narrator_lexicon
 from pvn.corpus.narrator.returning import sample_returns
 from pvn.corpus.narrator.telling import Narration, narrate
-from pvn.corpus.narrator.wordings import narrator_lexicon
 from pvn.corpus.segments import Segment
 from pvn.world.routes import sample_tour
 from pvn.world.task import Demonstration
 
 FlightKind = Literal["generator", "tours", "returns"]
 FIRST_ENVIRONMENT = 2_000_000
-"""Fields are numbered from here, so that they are never those of a generated corpus."""
+"""Fields are numbered from here, so that they are never fields of a generated corpus."""
 SHARES: Mapping[FlightKind, float] = {"tours": 0.3, "returns": 0.1, "generator": 0.6}
-"""Shares of the fields, if kinds are mixed, by what is flown there."""
+"""Shares of the fields by kind of flight, if kinds are mixed."""
 _FLIGHTS = 5
 """Flights of the generator in a field, or there and back."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A field and what is flown in it."""
+    """A field and the kind of flights in it."""
 
     environment: int
     kind: FlightKind
@@ -60,7 +60,7 @@ def sample_flights(seed: int, kind: FlightKind) -> list[Demonstration]:
 
 
 def _says_to_come_back(narration: Narration) -> bool:
-    """Whether a flight there and back is told as one, and not only by its end."""
+    """Whether a flight there and back is described as one, and not only by its end."""
     events = [clause.event for clause in narration.clauses]
     passed = {mark for event in events if event.kind in ("pass", "both") for mark in event.marks}
     return any(
@@ -71,21 +71,18 @@ def _says_to_come_back(narration: Narration) -> bool:
     )
 
 
-def _segment(environment: int, place: int, flight: Demonstration, narration: Narration) -> Segment:
-    # Without the turn that may follow: what is told happens along the path.
-    told = Demonstration(replace(flight.task, instruction=narration.text), flight.path)
-    return Segment(environment, place, told, source="narrated", author=f"narrator, {narration.voice}")
-
-
 def _narrate_fields(settings: GeneratorSettings, plans: Sequence[_Plan]) -> list[Segment]:
     segments = []
     for plan in plans:
         generator = np.random.default_rng((settings.seed, plan.environment, 1))
         for place, flight in enumerate(_flights(settings, plan)):
-            task = flight.task
-            narration = narrate(task.layout, task.start, flight.path, narrator_lexicon(), generator, settings.noise)
-            if narration is not None and (plan.kind != "returns" or _says_to_come_back(narration)):
-                segments.append(_segment(plan.environment, place, flight, narration))
+            narration = narrate(flight, narrator_lexicon(), generator, settings.noise)
+            if narration is None or (plan.kind == "returns" and not _says_to_come_back(narration)):
+                continue
+            # Without the turn that may follow: a narration describes the path alone.
+            narrated = Demonstration(replace(flight.task, instruction=narration.text), flight.path)
+            author = f"narrator, {narration.voice}"
+            segments.append(Segment(plan.environment, place, narrated, source="narrated", author=author))
     return segments
 
 
@@ -112,12 +109,13 @@ def make_narrated(
     kinds: dict[FlightKind, float] = dict(SHARES) if kind is None else {kind: 1.0}
     made: list[Segment] = []
     first = FIRST_ENVIRONMENT
-    while len(made) < count:  # some flights cannot be told, so a second round may be needed
-        # A few fields more than needed on average, so that one round mostly suffices.
+    while len(made) < count:  # some flights cannot be described, so a second round may be needed
+        # A few fields more than needed on average, so that one round is mostly enough.
         num_fields = int((count - len(made)) / (0.9 * SEGMENTS_PER_PARAGRAPH)) + 2
         drawn = np.random.default_rng((seed, 3, first)).choice(len(kinds), num_fields, p=list(kinds.values()))
         plans = [_Plan(first + place, tuple(kinds)[one]) for place, one in enumerate(drawn.tolist())]
         first += num_fields
-        done = len(made)
-        made += make_all(_narrate_fields, settings, plans, pool, lambda more: watch(min(done + more, count)))
+        for segments in make_parts(_narrate_fields, settings, plans, pool):
+            made += segments
+            watch(min(len(made), count))
     return tuple(made[:count])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from pvn.corpus.meadow.references import is_plural
 from pvn.corpus.meadow.sentences import fill_slots
-from pvn.corpus.narrator.choosing import Told
 from pvn.corpus.narrator.events import Event
-from pvn.corpus.narrator.naming import Names
+from pvn.corpus.narrator.names import Names
 from pvn.corpus.narrator.track import SPACING, Track
 from pvn.corpus.narrator.wordings import Voice, Wordings
 
@@ -43,6 +43,21 @@ _SHORTENED = {
 _WITH_VERBS = ("end forward", "end start", "end again")
 """Ends whose wordings about going there have verbs of their own."""
 _SIDES = {1: "left", -1: "right", 0: ""}
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a text is to say."""
+
+    way: tuple[Event, ...]
+    """In flying order."""
+    end: Event
+    extras: tuple[Event, ...]
+    """What else is around the end."""
+    length: str
+    """short, middling or long."""
+    is_again: bool
+    """Whether the flight turns back to what it has passed, and ends there."""
 
 
 class Speaker:
@@ -294,24 +309,24 @@ class Speaker:
             else:
                 self.text += self.pick((", ",) if is_whole else (", with ", ", with ", ", ", " with ")) + filled
 
-    def tell(self, told: Told) -> None:
-        """Everything that is to be told, in the order it is flown or with the goal first."""
-        self._is_again = told.is_again
+    def tell(self, content: Content) -> None:
+        """Say everything, in flying order or with the goal first."""
+        self._is_again = content.is_again
         opener = self.pick(self.voice.openers)
-        if opener == "first " and len(told.way) < 2:
+        if opener == "first " and len(content.way) < 2:
             opener = ""
         if self.chance(GOAL_FIRST_SHARE):
             opener = opener if opener.endswith(", ") else ""
-            self._tell_goal(told.end)
-            self._tell_extras([event for event in told.extras if event.kind != "with water"])
-            if told.way:
+            self._tell_goal(content.end)
+            self._tell_extras([event for event in content.extras if event.kind != "with water"])
+            if content.way:
                 self._mentioned = None
                 self.text += self.pick(_GET_THERE)
-                self._tell_way(told.way)
+                self._tell_way(content.way)
         else:
-            self._tell_way(told.way)
-            self._tell_end(told.end, bool(told.way))
-            self._tell_extras(told.extras)
+            self._tell_way(content.way)
+            self._tell_end(content.end, bool(content.way))
+            self._tell_extras(content.extras)
         if self.text.startswith(("please", "kindly", "first", "just", "now")):
             opener = ""
         self.text = opener + self.text + self.pick(self.voice.closers)

@@ -1,4 +1,4 @@
-"""A flown path beside the things in its field: which way it leads, how near it comes to what, where it bends."""
+"""A path beside the things in its field: which way it leads, how near it comes to what, where it bends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.compiling import compiled
-from pvn.paths import Points, distances_along, wrap_radians
-from pvn.world.lakes import LAKE_CELLS
-from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.paths import Points, distances_along, points_along, wrap_radians
+from pvn.world.layout import LAKE_CELL, Layout
+from pvn.world.task import Demonstration
 
 SPACING = 0.25
 """Distance between a track's points, metres."""
@@ -19,7 +19,6 @@ SMOOTHING = 5
 """A direction is that of the chord from this many points before to this many points after."""
 FIRST_CHORD = 8
 """The way begins in the direction of the chord to this point, 2 m on."""
-_CELL = FIELD_SIZE / LAKE_CELLS
 _BENDING = math.radians(5.0)
 """A path that turns by this much in a metre bends."""
 _MIN_BEND = math.radians(45.0)
@@ -67,6 +66,7 @@ class Beside:
 class Track:
     """A path at even spacing, and where the landmarks of its field are along it."""
 
+    layout: Layout
     points: Points
     """Points (N, 2), field frame, metres."""
     directions: Points
@@ -74,43 +74,37 @@ class Track:
     is_wet: npt.NDArray[np.bool_]
     """Whether each point (N,) is over water."""
     first_turn: float
-    """From the heading at the start to where the way leads first, radians, positive to the left."""
+    """From the heading at the start to the direction in which the path begins, radians, positive to the left."""
     length: float
     centres: Points
     """Landmarks' centres (M, 2)."""
     radii: tuple[float, ...]
     beside: tuple[Beside, ...]
     bends: tuple[Bend, ...]
-    water: npt.NDArray[np.bool_]
-    """The layout's water cells."""
 
     @staticmethod
-    def of(layout: Layout, start: tuple[float, float, float], path: Points) -> Track | None:
-        """The track of a path (P, 2); None if the path is shorter than a metre."""
-        travelled = distances_along(path)
-        length = float(travelled[-1])
+    def of(flight: Demonstration) -> Track | None:
+        """The track of a flight; None if its path is shorter than a metre."""
+        length = float(distances_along(flight.path)[-1])
         if length < 1.0:
             return None
-        along = np.linspace(0.0, length, max(round(length / SPACING), 4) + 1)
-        points = np.stack([np.interp(along, travelled, path[:, axis]) for axis in (0, 1)], axis=-1)
-        centres = np.array([(mark.x, mark.y) for mark in layout.landmarks]).reshape(-1, 2)
-        radii = np.array([mark.radius for mark in layout.landmarks])
-        directions = _directions(points)
+        layout, yaw = flight.task.layout, flight.task.start[2]
+        points = points_along(flight.path, np.linspace(0.0, length, max(round(length / SPACING), 4) + 1))
+        directions, centres, radii = _directions(points), layout.centres, layout.radii
         ahead = points[min(FIRST_CHORD, len(points) - 1)] - points[0]
-        first_turn = float(wrap_radians(math.atan2(ahead[1], ahead[0]) - start[2]))
-        beside = _beside(points, directions, centres, radii, start[2])
+        beside = _beside(points, directions, centres, radii, yaw)
         bends = _bends(directions, _BENDING, _MIN_BEND)
         return Track(
+            layout,
             points,
             directions,
             _wet(points, layout.lake),
-            first_turn,
+            float(wrap_radians(math.atan2(ahead[1], ahead[0]) - yaw)),
             length,
             centres,
             tuple(radii.tolist()),
             tuple(Beside(int(row[0]), row[1], row[2], int(row[3]), int(row[4]), *row[5:]) for row in beside.tolist()),
             tuple(Bend(int(first), int(last), turned) for first, last, turned in bends.tolist()),
-            layout.lake,
         )
 
     def metres(self, index: int) -> float:
@@ -118,8 +112,8 @@ class Track:
         return self.length * index / (len(self.points) - 1)
 
     def is_straight(self, first: int, last: int) -> bool:
-        """Whether the path is straight between two of its points, to the eye."""
-        return last > first and bool(_strays(self.points, first, last) < max(0.5, 0.05 * (last - first) * SPACING))
+        """Whether the path looks straight between two of its points."""
+        return last > first and bool(_deviation(self.points, first, last) < max(0.5, 0.05 * (last - first) * SPACING))
 
 
 @compiled
@@ -141,15 +135,15 @@ def _wet(points, water):
     """Whether each of the points (N, 2) is over water."""
     wet = np.zeros(len(points), np.bool_)
     for place in range(len(points)):
-        column, row = int(points[place, 0] / _CELL), int(points[place, 1] / _CELL)
+        column, row = int(points[place, 0] / LAKE_CELL), int(points[place, 1] / LAKE_CELL)
         if 0 <= column < len(water) and 0 <= row < len(water):
             wet[place] = water[column, row]
     return wet
 
 
 @compiled
-def _strays(points, first, last):
-    """How far the points between two stray from the line between them, metres."""
+def _deviation(points, first, last):
+    """Greatest distance of a part of a path from the line between its first and last point, metres."""
     x, y = points[last, 0] - points[first, 0], points[last, 1] - points[first, 1]
     length = max(math.hypot(x, y), 1e-6)
     furthest = 0.0
@@ -249,8 +243,8 @@ def shore_sides(points, directions, is_wet, water):
         for side in (1, -1):
             angle = directions[place] + side * math.pi / 2
             for step in range(1, 7):
-                column = int((points[place, 0] + 0.5 * step * math.cos(angle)) / _CELL)
-                row = int((points[place, 1] + 0.5 * step * math.sin(angle)) / _CELL)
+                column = int((points[place, 0] + 0.5 * step * math.cos(angle)) / LAKE_CELL)
+                row = int((points[place, 1] + 0.5 * step * math.sin(angle)) / LAKE_CELL)
                 if 0 <= column < len(water) and 0 <= row < len(water) and water[column, row]:
                     sides[place] += side
                     break

@@ -1,8 +1,7 @@
-"""The narrator's words: how people put each event, in several voices, and what they call things.
+"""The narrator's wordings: ways to put each event into words, in several voices.
 
-`wordings.json` has templates. "[a|b|]" is one of the alternatives, the last of them nothing; slots in braces are filled
-by the telling; "terse|texting: ..." is said in these voices alone. `names.json` has names of things, found in texts
-that people wrote freely.
+`wordings.json` has templates. "[a|b|]" is one of the alternatives, here the last of them nothing; slots in braces are
+filled later; "terse|texting: ..." is for these voices alone.
 """
 
 from __future__ import annotations
@@ -17,11 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from pvn.corpus.meadow.banks import Bank, bundled_banks
-from pvn.corpus.meadow.references import Lexicon
-
-PEOPLE = "people"
-"""The author of the names in names.json."""
 _ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 _VOICES = re.compile(r"^([a-z|]+): ")
 
@@ -31,11 +25,11 @@ Template = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Voice:
-    """How someone talks."""
+    """A way of talking."""
 
     name: str
     share: float
-    """How often this voice tells a flight."""
+    """How often this voice is used."""
     go: tuple[str, ...]
     go_straight: tuple[str, ...]
     stop: tuple[str, ...]
@@ -48,7 +42,7 @@ class Voice:
     drops_capitals: float = 0.0
     """Share of texts without capitals and full stop."""
     bareness: float = 0.45
-    """How often a clause goes without a verb of its own."""
+    """How often a clause has no verb."""
     units: tuple[str, ...] = ("metres",)
     abbreviates: bool = False
     """Whether it writes "ur" for "your"."""
@@ -56,14 +50,14 @@ class Voice:
 
 @dataclass(frozen=True, eq=False)
 class Wordings:
-    """What can be said, by whom."""
+    """All voices and their templates."""
 
     voices: tuple[Voice, ...]
     templates: dict[str, dict[str, tuple[Template, ...]]]
     """Templates by voice and by what they say, such as "pass close do" or "end front place"."""
 
     def pick_voice(self, generator: np.random.Generator) -> Voice:
-        """A voice, each as often as its share says."""
+        """A random voice, by their shares."""
         draw = generator.random() * sum(voice.share for voice in self.voices)
         for voice in self.voices:
             draw -= voice.share
@@ -72,7 +66,7 @@ class Wordings:
         return self.voices[-1]
 
     def pick(self, voice: str, what: str, generator: np.random.Generator) -> str:
-        """A template with its alternatives decided; slots are still to be filled."""
+        """A random template with random alternatives; its slots are still to be filled."""
         options = self.templates[voice][what]
         template = options[int(generator.random() * len(options))]
         parts = [part[0] if len(part) == 1 else part[int(generator.random() * len(part))] for part in template]
@@ -95,7 +89,7 @@ def _by_voice(texts: Sequence[str], names: Sequence[str]) -> dict[str, tuple[Tem
     for text in texts:
         named = _VOICES.match(text)
         for name in named[1].split("|") if named else names:
-            # Words of one's own come up more often than everybody's.
+            # A voice's own templates come up more often than those for all voices.
             found[name] += [_parse(text[named.end() :])] * 2 if named else [_parse(text)]
     return {name: tuple(templates) for name, templates in found.items()}
 
@@ -124,24 +118,9 @@ def _flat(content: dict[str, Any]) -> dict[str, list[str]]:
 @functools.cache
 def bundled_wordings() -> Wordings:
     """The wordings that come with the package."""
-    text = (resources.files("pvn.corpus.narrator") / "wordings.json").read_text(encoding="utf-8")
-    content = json.loads(text)
+    content = json.loads((resources.files(__package__) / "wordings.json").read_text(encoding="utf-8"))
     voices = tuple(map(_voice, content["voices"]))
     names = [voice.name for voice in voices]
     split = {what: _by_voice(texts, names) for what, texts in _flat(content).items()}
     by_voice = {name: {what: templates[name] for what, templates in split.items() if templates[name]} for name in names}
     return Wordings(voices, by_voice)
-
-
-@functools.cache
-def people_bank() -> Bank:
-    """What people who tell flights freely call things; it has no phrases."""
-    content = json.loads((resources.files("pvn.corpus.narrator") / "names.json").read_text(encoding="utf-8"))
-    references = {name: tuple(texts) for name, texts in content["references"].items()}
-    return Bank(PEOPLE, references, tuple(content["fence"]), tuple(content["lake"]), ())
-
-
-@functools.cache
-def narrator_lexicon() -> Lexicon:
-    """The names of the bundled banks and those of people who tell flights freely."""
-    return Lexicon.of((people_bank(), *bundled_banks()))
