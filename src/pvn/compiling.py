@@ -113,13 +113,6 @@ def elementwise(function: Callable[..., Any]) -> Any:
         return numba.vectorize(cache=is_cached)(function)  # type: ignore[no-untyped-call]
 
 
-def is_compiled(loop: Any) -> bool:
-    """Whether the machine code of a kernel is in the cache on disk; compiling the larger ones takes many seconds."""
-    settings: Any = numba.config
-    folder = cache_folder(Path(loop.py_func.__code__.co_filename), settings.CACHE_DIR or None)
-    return folder is not None and any(folder.rglob(f"*.{loop.__name__}-*.nbi"))
-
-
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-compiled")

@@ -62,7 +62,7 @@ def test_a_scene_has_every_landmark_as_agents_see_it_and_fences_from_both_sides(
     parts = parts_of(layout)
     places = {tuple(place) for part in parts for place in part.mesh.vertices.round(3).tolist()}
     for landmark in layout.landmarks:
-        assert {tuple(at) for at in landmark_mesh(landmark, is_display=False).vertices.round(3).tolist()} <= places
+        assert {tuple(at) for at in landmark_mesh(landmark).vertices.round(3).tolist()} <= places
     yellow = part_of_colour(parts, (0.95, 0.80, 0.08)).mesh
     assert set(yellow.normals[:, 0].round().tolist()) >= {-1.0, 1.0}, "the western fence, seen from east and west"
 
@@ -77,7 +77,7 @@ def test_a_landmark_lies_where_it_lies_in_our_own_picture(look, view):
     simulator = Simulator([Layout((landmark,))], 1, config=SimulatorConfig(camera=camera, quality="fast"))
     own = simulator.landmarks_at(pose, torch.tensor([0]))[0].numpy() == 0
     # In one colour that nothing else has, by which it is told from its shadow.
-    parts = [*parts_of(Layout(())), Part((1.0, 0.0, 1.0), landmark_mesh(landmark, is_display=False))]
+    parts = [*parts_of(Layout(())), Part((1.0, 0.0, 1.0), landmark_mesh(landmark))]
     axes = rotation_world_body(pose[:, 3:])[0] @ rotation_body_camera(camera)
     picture = scene_maker(look)(parts, camera).picture(pose[0, :3].numpy(), axes.numpy()).astype(int)
     assert picture.shape == (camera.height, camera.width, 3)

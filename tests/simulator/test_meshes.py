@@ -1,4 +1,4 @@
-"""Meshes of the world: what is drawn is what pictures for people show."""
+"""Meshes of the world: what is drawn is what the simulator traces."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from pvn.world.solids import box, surface_points
 @pytest.mark.parametrize("name", LANDMARK_NAMES)
 def test_a_drawn_landmark_is_as_large_as_its_solids_and_its_faces_look_outward(name):
     mesh = class_mesh(name)
-    points = np.concatenate([surface_points(solid) for solid in LANDMARK_CLASSES[name].display_solids])
+    points = np.concatenate([surface_points(solid) for solid in LANDMARK_CLASSES[name].solids])
     assert np.allclose(mesh.vertices.min(0), points.min(0), atol=0.05)
     assert np.allclose(mesh.vertices.max(0), points.max(0), atol=0.05)
     a, b, c = (mesh.vertices[mesh.triangles[:, corner]] for corner in range(3))

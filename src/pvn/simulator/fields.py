@@ -43,11 +43,6 @@ FIELDS_AT_ONCE = 1024
 
 
 @cache
-def _tables(is_display: bool) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    return catalogue_tables(is_display=is_display)
-
-
-@cache
 def textures() -> npt.NDArray[np.uint8]:
     """Tileable noise (2, NOISE_CELLS, NOISE_CELLS): white, and smooth over about seven cells.
 
@@ -99,9 +94,9 @@ def wetness_of(lakes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     return np.round(np.arange(3**4 + 1) / 3**4 * 255).astype(np.uint8)[wet]
 
 
-def pack(layouts: Sequence[Layout], *, is_display: bool = False) -> Fields:
-    """N layouts as arrays on the CPU, one field each; is_display: with the solids of pictures for people."""
-    solids, first_solid, spheres = _tables(is_display)
+def pack(layouts: Sequence[Layout]) -> Fields:
+    """N layouts as arrays on the CPU, one field each."""
+    solids, first_solid, spheres = catalogue_tables()
     count = len(layouts)
     fields = Fields(
         solids=solids,
@@ -140,8 +135,8 @@ def pack(layouts: Sequence[Layout], *, is_display: bool = False) -> Fields:
     return fields
 
 
-def num_solids(layouts: Sequence[Layout], *, is_display: bool = False) -> int:
-    """Number of solids in the layout that has the most; is_display: of those in pictures for people."""
-    first = _tables(is_display)[1]
+def num_solids(layouts: Sequence[Layout]) -> int:
+    """Number of solids in the layout that has the most."""
+    first = catalogue_tables()[1]
     counts = {name: int(first[kind.index + 1] - first[kind.index]) for name, kind in LANDMARK_CLASSES.items()}
     return max(sum(counts[mark.name] for mark in layout.landmarks) for layout in layouts)

@@ -191,15 +191,14 @@ def solid_mesh(solid: Solid) -> Mesh:
 
 
 @functools.cache
-def class_mesh(name: str, *, is_display: bool = True) -> Mesh:
-    """A landmark class at scale 1, landmark frame; is_display: as in pictures for people, not as agents see it."""
-    kind = landmark_class(name)
-    return join_meshes([solid_mesh(solid) for solid in (kind.display_solids if is_display else kind.solids)])
+def class_mesh(name: str) -> Mesh:
+    """A landmark class at scale 1, landmark frame."""
+    return join_meshes([solid_mesh(solid) for solid in landmark_class(name).solids])
 
 
-def landmark_mesh(landmark: Landmark, *, is_display: bool = True) -> Mesh:
-    """A landmark where it stands, field frame; is_display: as in pictures for people, not as agents see it."""
-    own = class_mesh(landmark.name, is_display=is_display)
+def landmark_mesh(landmark: Landmark) -> Mesh:
+    """A landmark where it stands, field frame."""
+    own = class_mesh(landmark.name)
     turn = rotation((0.0, 0.0, math.degrees(landmark.yaw)))
     corners = own.vertices @ turn.T * landmark.scale + np.array([landmark.x, landmark.y, 0.0])
     return Mesh(corners.astype(np.float32), (own.normals @ turn.T).astype(np.float32), own.colours, own.triangles)

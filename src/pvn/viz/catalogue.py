@@ -9,8 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pvn.simulator.cameras import from_above, looking_at
-from pvn.simulator.display import show_pictures
+from pvn.simulator.cameras import from_above, looking_at, show_pictures
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz.pictures import Bytes
 from pvn.viz.saving import save_figure
@@ -31,7 +30,7 @@ def portraits(names: Sequence[str], size_px: int = 180) -> tuple[Bytes, Bytes]:
     layouts = [Layout((Landmark(kind.name, MIDDLE, MIDDLE, kind.radius, -math.pi / 2 + 0.4),)) for kind in kinds]
     front, above = [], []
     for kind in kinds:
-        middle, reach = bounding_sphere(kind.display_solids)
+        middle, reach = bounding_sphere(kind.solids)
         eye = (MIDDLE, MIDDLE - max(CLOSEST, 1.08 * reach / math.sin(FIELD_OF_VIEW / 2)), height)
         front.append(looking_at(eye, (MIDDLE, MIDDLE, middle), size_px, size_px, FIELD_OF_VIEW))
         across = 1.3 * kind.radius

@@ -18,7 +18,6 @@ from pvn.evaluation.outcome import end_place, outcome
 from pvn.geometry import Camera
 from pvn.paths import Points
 from pvn.rollout.flight import FlightLog
-from pvn.simulator.display import compile_beside
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz import palette
 from pvn.viz.axes import (
@@ -184,7 +183,6 @@ def _empty_figure(num_lines: int) -> tuple[Figure, Axes, Axes]:
 
 def prepare(layout: Layout) -> None:
     """Draw and cache the field that every picture of a flight in this layout shows."""
-    compile_beside()
     taken_from_above(layout, FIELD_PX)
 
 

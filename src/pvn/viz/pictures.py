@@ -19,8 +19,7 @@ from torch.nn import functional
 
 from pvn.geometry import Camera, MapGrid, to_map
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.simulator.cameras import from_above
-from pvn.simulator.display import show_pictures, show_views
+from pvn.simulator.cameras import from_above, on_drone, show_pictures
 from pvn.viz import palette
 from pvn.viz.flight_record import FlightRecord, Floats, Maps, Moment
 from pvn.world.layout import FIELD_SIZE, Layout
@@ -87,7 +86,8 @@ def in_muted_colours(above: Picture) -> Picture:
 def views_from(layout: Layout, poses_world: npt.NDArray[np.floating], camera: Camera, width: int = VIEW_WIDTH) -> Bytes:
     """Views (K, H, W, 3) from drones at poses (K, 6), field frame, `width` pixels wide."""
     enlarged = replace(camera, width=width, height=round(width * camera.height / camera.width))
-    return show_views(layout, poses_world, enlarged)
+    cameras = [on_drone(pose, enlarged) for pose in poses_world]
+    return show_pictures([layout] * len(cameras), cameras, enlarged.width, enlarged.height)
 
 
 def views_at(record: FlightRecord, steps: Sequence[int]) -> Bytes:

@@ -117,7 +117,7 @@ def _log_field(rr: Any, stream: Any, layout: Layout) -> None:
         return
     _log_mesh(rr, stream, "world/landmarks", join_meshes([landmark_mesh(mark) for mark in layout.landmarks]))
     kinds = [LANDMARK_CLASSES[mark.name] for mark in layout.landmarks]
-    tops = [top_height(kind.display_solids) * mark.scale for kind, mark in zip(kinds, layout.landmarks, strict=True)]
+    tops = [top_height(kind.solids) * mark.scale for kind, mark in zip(kinds, layout.landmarks, strict=True)]
     names = rr.Points3D(
         [(mark.x, mark.y, top + 0.5) for mark, top in zip(layout.landmarks, tops, strict=True)],
         labels=[kind.noun for kind in kinds],

@@ -63,13 +63,6 @@ class LandmarkClass:
 
         return MODELS[self.name]
 
-    @property
-    def display_solids(self) -> tuple[Solid, ...]:
-        """Its shape in pictures for people; the same, but for a few classes that people would not recognise."""
-        from pvn.world.models import DISPLAY_MODELS
-
-        return DISPLAY_MODELS[self.name]
-
 
 LANDMARK_CLASSES: dict[str, LandmarkClass] = {
     name: LandmarkClass(

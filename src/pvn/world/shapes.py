@@ -17,14 +17,10 @@ def solid_extent(name: str) -> float:
     return horizontal_extent(LANDMARK_CLASSES[name].solids)
 
 
-def catalogue_tables(
-    *, is_display: bool = False
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """For C classes: all solids (rows, columns), each class's first row (C + 1,), bounding spheres (C, 2).
-
-    is_display: as in pictures for people.
-    """
-    models = [kind.display_solids if is_display else kind.solids for kind in LANDMARK_CLASSES.values()]
+@functools.cache
+def catalogue_tables() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """For C classes: all solids (rows, columns), each class's first row (C + 1,), bounding spheres (C, 2)."""
+    models = [kind.solids for kind in LANDMARK_CLASSES.values()]
     solids, first = solid_table(models)
     spheres = np.array([bounding_sphere(model) for model in models], np.float32)
     return solids, first, spheres

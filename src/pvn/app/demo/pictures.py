@@ -11,8 +11,7 @@ from PIL import Image
 
 from pvn.app.demo.flight_setup import Pose
 from pvn.geometry import Camera
-from pvn.simulator.cameras import from_above
-from pvn.simulator.display import show_pictures
+from pvn.simulator.cameras import from_above, show_pictures
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.rendering import ORIGIN
 from pvn.viz.flight_record import Floats, Maps, Moment

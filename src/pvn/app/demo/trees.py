@@ -1,4 +1,4 @@
-"""The trees beyond the field as a mesh: in outline what pictures for people show of them (pvn/simulator/scenery.py)."""
+"""The trees beyond the field in the demo's 3D view, as a mesh."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.simulator.meshes import Mesh, join_meshes
-from pvn.simulator.scenery import NUM_TREES, TREE_RING
 from pvn.world.layout import FIELD_SIZE
 
+NUM_TREES = 144
+"""In each row."""
+TREE_RING = 92.0
+"""Radius of the front row around the middle of the field, metres."""
 ROWS = ((0.0, 0.0, 1.0), (4.0, 3.0, 0.86))
 """Of trees: metres behind the ring, metres taller, and light."""
 NUM_CORNERS = 10
@@ -51,7 +54,7 @@ def tree_line_mesh() -> Mesh:
     for behind, taller, light in reversed(ROWS):
         for tree in range(NUM_TREES):
             size, spread, place, tint, kind = generator.random(5)
-            angle, radius = (tree + place) * 2 * math.pi / NUM_TREES, float(TREE_RING) + behind + spread
+            angle, radius = (tree + place) * 2 * math.pi / NUM_TREES, TREE_RING + behind + spread
             is_conifer = bool(kind < SHARE_OF_CONIFERS)
             corners = _outline(is_conifer, 2.4 + 1.8 * spread, 4.5 + 4.5 * size + taller)
             colour = np.array(NEEDLES if is_conifer else LEAVES) * light * (0.85 + 0.3 * tint)

@@ -103,7 +103,7 @@ def _two_sided(mesh: Mesh) -> Mesh:
 
 def parts_of(layout: Layout) -> list[Part]:
     """Everything in a field, by colour."""
-    landmarks = [landmark_mesh(landmark, is_display=False) for landmark in layout.landmarks]
+    landmarks = [landmark_mesh(landmark) for landmark in layout.landmarks]
     whole = join_meshes([*landmarks, _two_sided(fence_mesh()), *_ground(layout)])
     colours, which = np.unique(whole.colours[whole.triangles[:, 0]], axis=0, return_inverse=True)
     parts = []
