@@ -1,7 +1,7 @@
-"""Mirrored segments: the field, the flight and the words, with east for west, left for right and red fence for yellow.
+"""Mirrored segments: field, flight and words with east for west, left for right, and the red fence for the yellow one.
 
-A mirrored segment is as true as the one it is made from, and says something else: twice as much to learn from. A
-segment with a word whose meaning is in doubt is not mirrored ("go right past the barrel": to the right, or close by?).
+A mirrored segment is as true as its original and says something different, so there is twice as much to learn from. A
+segment with an ambiguous word is not mirrored ("go right past the barrel": to the right, or close by?).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pvn.world.layout import FENCES, FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Demonstration, Task
 
 MIRRORED_ENVIRONMENT = 10_000_000
-"""Added to the numbers of fields to number their mirror images."""
+"""Added to the number of a field to number its mirror image."""
 OPPOSITE = {
     "left": "right", "lefthand": "righthand", "leftward": "rightward", "leftwards": "rightwards",
     "leftmost": "rightmost", "clockwise": "counterclockwise", "ccw": "cw", "port": "starboard",
@@ -29,7 +29,7 @@ MIRRORED_FENCES = {
     colour: min(FENCES, key=lambda other: abs(wrap_radians(math.pi - angle - FENCES[other])))
     for colour, angle in FENCES.items()
 }
-"""For each fence, the fence in whose place it stands in the mirror: red for yellow, blue for blue."""
+"""For each fence, the fence whose place it takes in the mirror: yellow for red, blue for blue."""
 FENCE_WORDS = frozenset("fence fences fencing wall walls border boundary barrier railing edge side".split())
 
 TURNING = frozenset(
@@ -39,28 +39,28 @@ TURNING = frozenset(
     "circling half quarter long huge left drift drifting dodge nudge bank cut slip angle wrap head square slide yaw "
     "whip lap further tightly around round edge tight full once twice degrees at pivot going off ahead".split()
 )
-"""Words before "right" after which it is a side."""
+"""After these words, "right" is a side."""
 NEAR = frozenset(
     "beside in before up over there here next by behind where when as past through between near after on to into above "
     "along across against alongside at under below onto inside outside".split()
 )
-"""Words after "right" before which it may mean "close" or "exactly"."""
+"""Before these words, "right" may mean "close" or "exactly"."""
 STANDING = frozenset("is are be am stop stopping stops halt you're it's they're till until just then almost".split())
-"""Words before "right" after which it means "close" or "exactly", if one of NEAR follows."""
+"""Between one of these words and one of NEAR, "right" means "close" or "exactly"."""
 SIDES = frozenset(
     "and then around round side of until till til so turn hand handed most again with bend leaving keep go curve "
     "stop fly pass cross continue ease hook a first ahead".split()
 )
-"""Words after "right" before which it is a side, whatever comes first."""
+"""Before these words, "right" is a side, whatever comes first."""
 LEAVING = frozenset("have has had having been what's".split())
-"""Words before "left" after which it may be a form of "leave"."""
+"""After these words, "left" may be a form of "leave"."""
 
 _WORD = re.compile(r"[A-Za-z']+")
 _PAUSE = re.compile(r"[,.;:!?)-]")
 
 
 def _right(before: str, after: str) -> str | None:
-    """What "right" becomes between these words (empty: none); None if its meaning is in doubt."""
+    """What "right" becomes between these words ("" for none); None if it is ambiguous."""
     if after in ("angle", "angles", "angled"):
         return "right"
     if before in TURNING:
@@ -71,7 +71,7 @@ def _right(before: str, after: str) -> str | None:
 
 
 def _opposite(words: list[str], place: int, has_pause: bool) -> str | None:
-    """What a word, in lower case, becomes in the mirror; None if its meaning is in doubt.
+    """What a word, in lower case, becomes in the mirror; None if it is ambiguous.
 
     has_pause: whether a comma or a full stop follows.
     """
@@ -99,7 +99,7 @@ def _like(word: str, pattern: str) -> str:
 
 
 def mirror_text(text: str) -> str | None:
-    """The instruction for the mirrored flight; None if a word's meaning is in doubt."""
+    """The instruction for the mirrored flight; None if a word is ambiguous."""
     found = list(_WORD.finditer(text))
     words = [match[0].lower() for match in found]
     pieces, end = [], 0
@@ -130,9 +130,9 @@ def _mirror_annotation(annotation: Annotation) -> Annotation:
 
 
 def mirror(segment: Segment, renumber: Callable[[int], int], layout: Layout | None = None) -> Segment | None:
-    """The mirrored segment; None if its instruction cannot be mirrored for sure.
+    """The mirrored segment; None if its instruction is ambiguous.
 
-    renumber: the number of the mirrored field, from the field's; layout: the mirrored field, where it is known.
+    renumber: gives the mirrored field's number from the field's; layout: the mirrored field, if it is known.
     """
     text = mirror_text(segment.task.instruction)
     if text is None:
@@ -151,7 +151,7 @@ def mirror(segment: Segment, renumber: Callable[[int], int], layout: Layout | No
 
 
 def mirrored(segments: Iterable[Segment], renumber: Callable[[int], int]) -> list[Segment]:
-    """The mirrored segments, without those whose instructions cannot be mirrored for sure."""
+    """The mirror images of the segments whose instructions are not ambiguous."""
     layouts: dict[int, Layout] = {}
     made = []
     for segment in segments:

@@ -1,4 +1,4 @@
-"""Statistics of a corpus, to compare with those published for LANI."""
+"""Statistics of a corpus, to compare with the published ones of LANI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LANI: dict[str, float] = {
     "stop_success_percent": 5.72,
     "average_success_percent": 16.43,
 }
-"""Published for LANI (paper); distances and success rates are those of its test split."""
+"""Published for LANI (paper); distances and success rates are of its test split."""
 PHENOMENA: dict[str, re.Pattern[str]] = {
     name: re.compile(rf"\b(?:{words})\b")
     for name, words in {
@@ -44,9 +44,9 @@ PHENOMENA: dict[str, re.Pattern[str]] = {
         r"near side|close to|by|side|opposite|in the middle|gap|ahead",
     }.items()
 }
-"""Words by which a linguistic phenomenon is recognised in tokenised text."""
+"""Words that reveal a linguistic phenomenon in tokenised text."""
 MAX_FLIGHTS = 4_096
-"""Segments of the test split that are flown, at most."""
+"""Most segments of the test split that are flown."""
 
 
 def _success_percent(segments: Sequence[Segment], policy: Policy) -> float:
@@ -66,7 +66,7 @@ def _shares(segments: Sequence[Segment], texts: Sequence[str]) -> dict[str, floa
 
 
 def _annotated(segments: Sequence[Segment]) -> dict[str, Any]:
-    """Statistics of the annotations, if there are any; references and phrases only of what is made from phrases."""
+    """Statistics of the annotations, if there are any; of references and phrases only where there is a phrase."""
     notes = [segment.annotation for segment in segments if segment.annotation is not None]
     if not notes:
         return {}

@@ -1,6 +1,6 @@
-"""Instructions as people type them: cleaned of invisible characters, refused if no known word says what to do.
+"""Typed instructions: cleaned of invisible characters, and refused if no known word says what to do.
 
-Words that are unknown, or that are read as other words, are named in the same way everywhere.
+Unknown words, and words that are read as others, are reported in the same way everywhere.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pvn.world.task import MAX_CHARACTERS, MAX_WORDS
 
 EXAMPLE = '"go past the barrel and stop at the well"'
 MAX_NAMED = 5
-"""Words that are named one by one; of more, the others are counted."""
+"""Most words that are listed by name; any others are only counted."""
 MAX_SHOWN = 40
-"""Characters of a text that a message quotes."""
+"""Most characters of a text that a message quotes."""
 FUNCTION_WORDS = frozenset(
     "a an the this that these those what which where "
     "at beside between by for from in into near of on onto til till to toward towards until via with within "
@@ -25,14 +25,14 @@ FUNCTION_WORDS = frozenset(
 )
 """Known words that do not say what to do: articles, prepositions, conjunctions, pronouns and forms of "be".
 
-Prepositions that are directions too, such as "around", "past", "over" and "behind", are not among them. Single letters
-and the like are what is left of "it's" and "you'll".
+Prepositions that are also directions, such as "around", "past", "over" and "behind", are not among them. Single letters
+and the like are the remains of "it's" and "you'll".
 """
 
 
 def clean_instruction(text: str) -> str:
-    """The text in one line, single-spaced, without characters that nobody sees, such as zero-width spaces."""
-    # Format characters (Cf) are left out, so that a word with one inside stays one word; control characters separate.
+    """The text on one line, single-spaced, without invisible characters such as zero-width spaces."""
+    # A word with a format character (Cf) inside stays one word; control characters separate words.
     kinds = [(letter, unicodedata.category(letter)) for letter in text]
     seen = "".join(" " if kind in ("Cc", "Cs") else letter for letter, kind in kinds if kind != "Cf")
     return " ".join(seen.split())
@@ -44,13 +44,13 @@ def shorten(text: str, limit: int = MAX_SHOWN) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    """One or more parts in a row: "one, two and three"."""
+    """One or more parts as a list: "one, two and three"."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def unknown_words_sentence(words: Sequence[str]) -> str:
-    """What is said about unknown words: "'elephant' and 'zebra' are not words I know"; nothing if there are none."""
+    """The message about unknown words: "'elephant' and 'zebra' are not words I know"; "" if there are none."""
     if not words:
         return ""
     named = [f"'{shorten(word, 24)}'" for word in words[:MAX_NAMED]]
@@ -61,7 +61,7 @@ def unknown_words_sentence(words: Sequence[str]) -> str:
 
 
 def read_as_sentence(terms: Mapping[str, str]) -> str:
-    """What is said about words that are read as others: "'goat' is read as 'goal' and 'shop' as 'stop'"."""
+    """The message about words read as others: "'goat' is read as 'goal' and 'shop' as 'stop'"; "" for none."""
     if not terms:
         return ""
     (word, term), *more = terms.items()
@@ -73,13 +73,13 @@ def read_as_sentence(terms: Mapping[str, str]) -> str:
 
 
 def words_note(text: str, vocabulary: Vocabulary) -> str:
-    """What is said about a text's words that are unknown, or read as others; nothing if there are none."""
+    """The message about a text's words that are unknown, or read as others; "" if there are none."""
     unknown, read_as = vocabulary.unknown_words(text), vocabulary.read_as(text)
     return "; ".join(filter(None, (unknown_words_sentence(unknown), read_as_sentence(read_as))))
 
 
 def check_typed(text: str, vocabulary: Vocabulary | None = None) -> None:
-    """Refuse a text that is too long, has no word, or none that the vocabulary knows and that says what to do."""
+    """Refuse a text that is too long, has no words, or has no known word that says what to do."""
     words = tokenise(text)
     if len(words) > MAX_WORDS or len(text) > MAX_CHARACTERS:
         raise ValueError(

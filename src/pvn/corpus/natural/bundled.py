@@ -1,8 +1,9 @@
-"""The bundled natural instructions: 7,300, each written by a person for one flight, by 28 authors.
+"""The bundled natural instructions: 7,300, each written for one flight by a large language model in an assumed voice.
 
-The flights are those of the generated corpus (seed 0) as it was when they were described. Fields and paths are stored
-with the words, so that these stay true when the generator changes. To keep the files small, positions and radii are
-rounded to a millimetre, and headings to a ten-thousandth of a radian.
+There are 28 voices, which files and code call authors; the one of dev is three voices by turns. No person wrote any of
+them. The flights come from an earlier version of the generator (seed 0). Fields and paths are stored with the words, so
+that these stay true when the generator changes. To keep the files small, positions and radii are rounded to a
+millimetre, and headings to a ten-thousandth of a radian.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from pvn.files import replacing
 from pvn.world.landmarks import LANDMARK_NAMES
 
 FIRST_ENVIRONMENT = 1_000_000
-"""Added to the number of a field in the generated corpus, which has the same one under its own number."""
+"""Added to the number that the field has in the generated corpus."""
 MILLIMETRE = 1e-3
 HEADING_STEP = 1e-4
-"""To which headings are rounded, radians."""
+"""What headings are rounded to, radians."""
 BUNDLED_SPLITS: tuple[Split, ...] = ("train", "dev")
-"""There are none in test."""
+"""The test split has none."""
 
 
 def _file_name(split: Split) -> str:
@@ -34,7 +35,7 @@ def _file_name(split: Split) -> str:
 
 
 def _compact(columns: Columns) -> Columns:
-    """The columns of a part of a corpus in fewer bytes: rounded to whole numbers, lengths in place of offsets."""
+    """The columns of a part of a corpus in fewer bytes: whole numbers, and lengths in place of offsets."""
     place = columns["landmark_place"]
     small = {
         name: np.diff(column).astype(np.uint16) if name.endswith("_offset") else column
@@ -66,7 +67,7 @@ def _expand(small: Columns) -> Columns:
 
 
 def write_natural(splits: Mapping[Split, Sequence[Segment]], folder: Path) -> None:
-    """Write segments as the files that `natural_segments` reads; this is how the bundled ones were made."""
+    """Write segments as the files that `natural_segments` reads, as the bundled files were written."""
     classes = np.frombuffer("\n".join(LANDMARK_NAMES).encode(), np.uint8)
     for split, segments in splits.items():
         with replacing(folder / _file_name(split)) as partial:
@@ -76,9 +77,9 @@ def write_natural(splits: Mapping[Split, Sequence[Segment]], folder: Path) -> No
 
 @functools.cache
 def natural_segments() -> Mapping[Split, tuple[Segment, ...]]:
-    """All bundled natural segments: 7,000 for training by 27 authors, and 300 in dev by another.
+    """All bundled natural segments: 7,000 for training in 27 voices, and 300 in dev in another.
 
-    The same objects every time: do not change their paths.
+    The result is cached: do not change its paths.
     """
     found: dict[Split, tuple[Segment, ...]] = {}
     for split in BUNDLED_SPLITS:

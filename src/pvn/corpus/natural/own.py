@@ -1,6 +1,6 @@
-"""Instructions of the user's own: other words for flights of a corpus (JSON), or new flights and words (CSV).
+"""Instructions of your own: other words for flights of a corpus (JSON), or new flights with their words (CSV).
 
-docs/formats.md has both formats. A file is used as a whole or not at all: everything wrong with it is told at once.
+docs/formats.md has both formats. A file is used as a whole or not at all; everything wrong with it is reported at once.
 """
 
 from __future__ import annotations
@@ -9,57 +9,51 @@ import csv
 import itertools
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from pvn.corpus.meadow.generator import numbered_layout
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
 from pvn.corpus.vocabulary import tokenise
 from pvn.files import parse_json
-from pvn.paths import distances_along, path_length, points_along
+from pvn.paths import Points, distances_along, path_length, points_along
 from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import MAX_WORDS, Demonstration, Task
 
 NEEDED, OPTIONAL = ("field", "start", "path", "text"), ("author", "split")
 """Columns of a CSV file."""
-MAX_TOLD = 20
-"""Problems that are told, at most."""
+MAX_REPORTED = 20
+"""Most problems that are reported."""
 MAX_OFFSET = 2.0
 """Largest distance between start and first path point, metres."""
 SPACING = 1.0
-"""Largest distance between two points of a path, metres; between points that are farther apart others are put."""
+"""Largest distance between two points of a path, metres; where points are farther apart, others are put between."""
 ENVIRONMENT_BLOCK = 1_000_000
-"""Numbers of environments that are kept for each file: the first block has the generated fields, the second those of
-the bundled natural instructions, and each file that is added the next one that is free."""
-
-_KEY = re.compile(r'[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
-"""A key of a JSON object, and what is around it."""
+"""Environment numbers are reserved in blocks: the first block is for generated fields, the second for the bundled
+natural instructions; each file that is added gets the next free block."""
 
 Value = TypeVar("Value")
-Points = npt.NDArray[np.float64]
 
 
 @dataclass
 class _Problems:
-    """Collects what is wrong with a file, to tell all of it at once."""
+    """Collects what is wrong with a file, to report it all at once."""
 
     path: Path
     found: list[str] = field(default_factory=list)
 
     def note(self, where: str, what: object) -> None:
-        """Note a problem."""
+        """Add a problem."""
         self.found.append(f"{where}: {what}")
 
     def attempt(self, where: str, parse: Callable[[str], Value], text: str) -> Value | None:
-        """The parsed text; None, and a problem noted, if it cannot be parsed."""
+        """The parsed text; None, and a problem, if it cannot be parsed."""
         try:
             return parse(text)
         except (ValueError, OSError) as error:
@@ -67,14 +61,14 @@ class _Problems:
             return None
 
     def refuse(self) -> None:
-        """Raise a ValueError that tells the problems, if there are any."""
+        """Raise a ValueError with the problems, if there are any."""
         if not self.found:
             return
         count = "1 problem" if len(self.found) == 1 else f"{len(self.found):,} problems"
-        more = len(self.found) - MAX_TOLD
-        lines = [*self.found[:MAX_TOLD], *([f"and {more:,} more"] if more > 0 else [])]
-        told = "".join(f"\n  {line}" for line in lines)
-        raise ValueError(f"{self.path}: {count}, nothing was added; correct the file (docs/formats.md):{told}")
+        more = len(self.found) - MAX_REPORTED
+        lines = [*self.found[:MAX_REPORTED], *([f"and {more:,} more"] if more > 0 else [])]
+        report = "".join(f"\n  {line}" for line in lines)
+        raise ValueError(f"{self.path}: {count}, nothing was added; correct the file (docs/formats.md):{report}")
 
 
 def _text(text: object) -> str:
@@ -131,7 +125,7 @@ def _split(text: str) -> Split:
 
 
 def _read_field(text: str, folder: Path) -> Layout:
-    """The layout of a numbered field, or of a file in the folder."""
+    """The layout of a numbered field, or in a file of the folder."""
     text = text.strip()
     if text.isdecimal():
         return numbered_layout(int(text))
@@ -143,39 +137,25 @@ def _read_field(text: str, folder: Path) -> Layout:
 
 
 def _first_environment(corpus: Corpus) -> int:
-    """The first number for new environments; a corpus has none from it on."""
+    """The first number for new environments; those of the corpus are all lower."""
     highest = max((segment.environment for segment in corpus), default=0)
     return max(2, highest // ENVIRONMENT_BLOCK + 1) * ENVIRONMENT_BLOCK
 
 
-def _pairs(text: str) -> Iterator[tuple[int, str, Any]]:
-    """The pairs of a JSON object, valid text: the line of the key, the key, and the value.
-
-    A dictionary has no lines, and would hide that a key is there twice.
-    """
-    decoder, line, begin, end = json.JSONDecoder(), 1, 0, 0
-    while found := _KEY.search(text, end):
-        line += text.count("\n", begin, found.start(1))
-        begin = found.start(1)
-        value, end = decoder.raw_decode(text, found.end())
-        yield line, json.loads(found[1]), value
-
-
-def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
+def _reworded(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
     """Segments of a corpus in the words of a JSON file."""
     source = path.read_text(encoding="utf-8-sig")
     content = parse_json(source, path, "correct the file")
     if not isinstance(content, dict) or not content:
         raise ValueError(f'{path}: expected an object of segments and texts, such as {{"12-3": "go to the well"}}')
     known = {segment.id: (split, segment) for split, part in corpus.splits.items() for segment in part}
-    first, problems = _first_environment(corpus), _Problems(path)
-    lines: dict[str, int] = {}
-    told: dict[Split, list[Segment]] = {split: [] for split in SPLITS}
-    for line, key, value in _pairs(source):
-        where = f"line {line}, {key!r:.40}"
-        if key in lines:
-            problems.note(where, f"is in line {lines[key]} already, expected each segment once")
-        lines[key] = line
+    first, problems, seen = _first_environment(corpus), _Problems(path), set[str]()
+    added: dict[Split, list[Segment]] = {split: [] for split in SPLITS}
+    for key, value in json.loads(source, object_pairs_hook=tuple):  # a dictionary would hide that a key occurs twice
+        where = f"{key!r:.40}"
+        if key in seen:
+            problems.note(where, "occurs twice, expected each segment once")
+        seen.add(key)
         text = problems.attempt(where, _text, value)
         if key not in known:
             example = next(iter(known), "12-3")
@@ -183,9 +163,9 @@ def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[
         elif text is not None:
             split, segment = known[key]
             note = segment.annotation
-            # Without the turn that may follow: who tells a flight is shown its path.
+            # Without the turn that may follow: whoever describes a flight is shown its path.
             demonstration = replace(segment.demonstration, task=replace(segment.task, instruction=text), turned_to=None)
-            told[split].append(
+            added[split].append(
                 replace(
                     segment,
                     environment=first + segment.environment,
@@ -196,7 +176,7 @@ def _retold(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[
                 )
             )
     problems.refuse()
-    return told
+    return added
 
 
 @dataclass
@@ -206,14 +186,14 @@ class _Flights:
     problems: _Problems
     first_environment: int
     homes: dict[tuple[Landmark, ...], Split]
-    """In which split each field is, by its landmarks."""
+    """The split of each field, by its landmarks."""
     layouts: dict[str, Layout] = field(default_factory=dict)
-    """Fields by the text in the column, since to make a numbered one takes time."""
+    """Fields by the text in the column, because making a numbered one takes time."""
     environments: dict[tuple[Landmark, ...], int] = field(default_factory=dict)
     num_places: Counter[int] = field(default_factory=Counter)
 
     def read(self, where: str, row: dict[str, str], author: str | None) -> tuple[Split, Segment] | None:
-        """The segment of a row and its split; None, and problems noted, if something is wrong with it."""
+        """The segment of a row and its split; None, and problems, if something is wrong with it."""
         attempt = self.problems.attempt
         start, path = attempt(where, _start, row["start"]), attempt(where, _path, row["path"])
         text, split = attempt(where, _text, row["text"]), attempt(where, _split, row.get("split", ""))
@@ -243,7 +223,7 @@ class _Flights:
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The records of a CSV file, the header too, each with the line it begins in."""
+    """The records of a CSV file, including the header, each with the line it begins on."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader, begin = csv.reader(file, strict=True), 1
         try:
@@ -258,7 +238,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _rows(path: Path, problems: _Problems) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a CSV file by the names of its columns, each with the line it begins in."""
+    """The rows of a CSV file as dictionaries, each with the line it begins on."""
     records = _records(path)
     header = [name.strip() for name in next(records, (1, []))[1]]
     missing = [name for name in NEEDED if name not in header]
@@ -277,35 +257,35 @@ def _rows(path: Path, problems: _Problems) -> Iterator[tuple[str, dict[str, str]
             yield where, dict(zip(header, cells, strict=True))
 
 
-def _flown(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
+def _new_flights(path: Path, corpus: Corpus, author: str | None) -> dict[Split, list[Segment]]:
     """Segments with the flights and words of a CSV file."""
     problems = _Problems(path)
     homes = {segment.task.layout.landmarks: split for split, part in corpus.splits.items() for segment in part}
     flights = _Flights(problems, _first_environment(corpus), homes)
-    told: dict[Split, list[Segment]] = {split: [] for split in SPLITS}
+    added: dict[Split, list[Segment]] = {split: [] for split in SPLITS}
     has_rows = False
     for where, row in _rows(path, problems):
         has_rows = True
         found = flights.read(where, row, author)
         if found is not None:
-            told[found[0]].append(found[1])
+            added[found[0]].append(found[1])
     problems.refuse()
     if not has_rows:
         raise ValueError(f"{path}: got no rows, expected one for each flight below the header")
-    return told
+    return added
 
 
 def read_instructions(path: Path | str, corpus: Corpus, *, author: str | None = None) -> Corpus:
-    """The segments that a file of instructions has for a corpus, numbered so that they can be joined with it.
+    """The segments that a file of instructions adds to a corpus, numbered so that they can be joined with it.
 
-    A JSON file tells flights of the corpus in other words, a CSV file has its own flights. author: who wrote them,
-    where the file does not say. Raises a ValueError that tells everything that is wrong with the file.
+    A JSON file has other words for flights of the corpus, a CSV file has new flights. author: who wrote them, where the
+    file does not say. Raises a ValueError that lists everything wrong with the file.
     """
     path = Path(path)
     if path.suffix.lower() not in (".json", ".csv"):
         raise ValueError(f"{path}: got a file that ends in {path.suffix or 'nothing'}, expected .json or .csv")
     try:
-        told = (_retold if path.suffix.lower() == ".json" else _flown)(path, corpus, author or None)
+        added = (_reworded if path.suffix.lower() == ".json" else _new_flights)(path, corpus, author or None)
     except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"no file {path}; expected instructions as .json or .csv (docs/formats.md)") from None
     except UnicodeDecodeError as error:
@@ -313,7 +293,7 @@ def read_instructions(path: Path | str, corpus: Corpus, *, author: str | None = 
     # Segments of a field stay together, as in every corpus, even if their lines are apart.
     order = {
         split: tuple(sorted(segments, key=lambda one: (one.environment, one.place)))
-        for split, segments in told.items()
+        for split, segments in added.items()
         if segments
     }
     return Corpus(path.stem, order)
