@@ -22,7 +22,7 @@ from pvn.corpus.meadow.generator import (
     pool_for,
     split_sizes,
 )
-from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre, is_flown
+from pvn.corpus.meadow.manoeuvre_checks import Leg, is_fulfilled
 from pvn.corpus.meadow.manoeuvres import SLOTS, parse_manoeuvre
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.segments import SPLITS
@@ -125,8 +125,8 @@ def test_every_segment_is_flown_as_its_manoeuvres_say(meadow):
             fine = np.stack([np.interp(at, np.arange(len(points)), column) for column in points.T], axis=-1)
             manoeuvre = parse_manoeuvre(text)
             if manoeuvre.kind in ("goto", "between", "toward", "fence", "lake"):
-                flown = FlownManoeuvre(fine, heading, heading)
-                assert is_flown(manoeuvre, flown, scene, meant), (segment.id, text)
+                flown = Leg(fine, heading, heading)
+                assert is_fulfilled(manoeuvre, flown, scene, meant), (segment.id, text)
                 checked[manoeuvre.kind] += 1
             if len(points) > 1:
                 heading = math.atan2(*(points[-1] - points[-2])[::-1])

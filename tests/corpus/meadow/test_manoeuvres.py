@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pvn.corpus.meadow.guide_lines import Pose
-from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre, is_flown
+from pvn.corpus.meadow.manoeuvre_checks import Leg, is_fulfilled
 from pvn.corpus.meadow.manoeuvres import ALL_MANOEUVRES, Manoeuvre, parse_manoeuvre
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.meadow.tours import ManoeuvreChoice, first_pose, fly_from, fly_tour
@@ -41,7 +41,7 @@ def flights(text):
 def measured(text):
     """For each flight its scene, the path of its one manoeuvre, and centre and radius of each landmark meant."""
     for here, flight in flights(text):
-        (flown,) = flight.flown
+        (flown,) = flight.legs
         marks = [(here.centres[mark], here.radii[mark]) for mark in flight.meant]
         yield here, flown, marks
 
@@ -212,7 +212,7 @@ def test_forward_goes_straight_for_its_length(far, metres, tolerance):
 @pytest.mark.parametrize("text", ALL_MANOEUVRES)
 def test_every_path_is_smooth_inside_the_field_and_out_of_the_solids(text):
     for here, flight in flights(text if "COLOR" not in text else "fence COLOR"):
-        points = flight.flown[0].points
+        points = flight.legs[0].points
         assert points.min() >= 1.0 and points.max() <= FIELD_SIZE - 1.0
         for mark in here.layout.landmarks:
             gap = np.hypot(*(points[1:] - (mark.x, mark.y)).T).min(initial=99)
@@ -230,7 +230,7 @@ def test_no_two_flights_of_the_same_list_are_alike():
     for seed in range(40):
         flight = fly_from(here, pose, (parse_manoeuvre("forward long"),), np.random.default_rng(seed))
         if flight is not None:
-            middle = flight.flown[0].points[len(flight.flown[0].points) // 2]
+            middle = flight.legs[0].points[len(flight.legs[0].points) // 2]
             ends.add(tuple(np.round(middle, 6)))
     assert len(ends) > 5
 
@@ -244,8 +244,8 @@ def mirrored(text):
 def test_what_is_flown_on_one_side_is_not_the_manoeuvre_of_the_other(text):
     for here, flight in flights(text):
         meant = dict(zip("AB", flight.meant, strict=False))
-        assert is_flown(flight.manoeuvres[0], flight.flown[0], here, meant)
-        assert not is_flown(parse_manoeuvre(mirrored(text)), flight.flown[0], here, meant)
+        assert is_fulfilled(flight.manoeuvres[0], flight.legs[0], here, meant)
+        assert not is_fulfilled(parse_manoeuvre(mirrored(text)), flight.legs[0], here, meant)
 
 
 @pytest.mark.long
@@ -258,10 +258,10 @@ def test_a_tour_looks_elsewhere_if_there_is_nothing_in_view():
 
 def test_standing_still_is_no_manoeuvre():
     here = scene(3)
-    flown = FlownManoeuvre(np.array([[25.0, 25.0], [25.0, 25.0], [25.0, 25.0]]), 0.0, 0.0)
+    flown = Leg(np.array([[25.0, 25.0], [25.0, 25.0], [25.0, 25.0]]), 0.0, 0.0)
     for text in ALL_MANOEUVRES:
         manoeuvre = parse_manoeuvre(text.replace("COLOR", "red"))
-        assert not is_flown(manoeuvre, flown, here, {"A": 0, "B": 1}), text
+        assert not is_fulfilled(manoeuvre, flown, here, {"A": 0, "B": 1}), text
 
 
 def line(*corners):
@@ -325,8 +325,8 @@ BARREL, PAIR, LAKE = hand_made((25, 25)), hand_made((25, 20), (25, 30)), hand_ma
     ],
 )
 def test_hand_made_flights_are_told_right_from_wrong(text, scene, corners, headings, is_right):
-    flown = FlownManoeuvre(line(*corners), *headings)
-    assert is_flown(parse_manoeuvre(text), flown, scene, {"A": 0, "B": 1}) == is_right
+    flown = Leg(line(*corners), *headings)
+    assert is_fulfilled(parse_manoeuvre(text), flown, scene, {"A": 0, "B": 1}) == is_right
 
 
 def test_the_closed_set_has_thirty_manoeuvres_and_each_is_read_back():

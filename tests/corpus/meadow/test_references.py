@@ -11,7 +11,7 @@ import pytest
 from pvn.corpus.meadow.banks import bundled_banks, read_bank
 from pvn.corpus.meadow.generator import make_meadow, make_settings
 from pvn.corpus.meadow.guide_lines import Pose
-from pvn.corpus.meadow.manoeuvre_checks import FlownManoeuvre
+from pvn.corpus.meadow.manoeuvre_checks import Leg
 from pvn.corpus.meadow.manoeuvres import parse_manoeuvre
 from pvn.corpus.meadow.references import AMBIGUOUS_SHARE, Lexicon, is_plural, refer_to_all
 from pvn.corpus.meadow.scene import Scene
@@ -34,7 +34,7 @@ def field(**places):
 
 
 def flight_to(scene, mark, pose=Pose(25.0, 5.0, np.pi / 2), text="goto A"):
-    flown = FlownManoeuvre(np.array([(pose.x, pose.y), (pose.x, pose.y + 1.0)]), pose.heading, pose.heading)
+    flown = Leg(np.array([(pose.x, pose.y), (pose.x, pose.y + 1.0)]), pose.heading, pose.heading)
     return PlannedFlight((parse_manoeuvre(text),), (flown,), (mark,))
 
 

@@ -1,6 +1,7 @@
-"""Phrase banks: how people say what to fly, and what they call the things in a field (docs/formats.md).
+"""Phrase banks: ways to say what to fly, and names for the things in a field (docs/formats.md).
 
-Five banks by five authors are bundled; users may bring their own.
+Five banks are bundled, written by a large language model in five assumed voices, which files and code call authors;
+users may bring their own.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Phrase:
     manoeuvres: tuple[Manoeuvre, ...]
     """Key "do" of a bank file."""
     template: str
-    """The sentence with slots {A}, {B}, {C} for landmarks, {F} for a fence and {W} for the lake; what is put into a
-    slot brings its own article. Key "say" of a bank file."""
+    """The sentence with slots {A}, {B}, {C} for landmarks, {F} for a fence and {W} for the lake; what fills a slot
+    includes its article. Key "say" of a bank file."""
 
     @property
     def has_movement(self) -> bool:
@@ -54,7 +55,7 @@ class Bank:
     """Noun phrases for the lake."""
     phrases: tuple[Phrase, ...]
     slips: Mapping[str, str] = field(default_factory=dict)
-    """Words that the author misspells, and how they are spelt; a corpus without noise has the latter."""
+    """Words that the author misspells, with their right spellings, which a corpus without noise has."""
 
 
 def _fail(where: str, what: str, got: object, expected: str) -> ValueError:
@@ -138,7 +139,7 @@ def _phrase(content: object, where: str, name: str) -> Phrase:
 
 
 def _slips(given: object, where: str) -> dict[str, str]:
-    """Misspelt words, in small letters, and how they are spelt."""
+    """Misspelt words in small letters, with their right spellings."""
     is_right = isinstance(given, dict) and all(
         re.fullmatch(r"[^\W_]+", slip) and slip == slip.lower() and isinstance(word, str) and word.strip()
         for slip, word in given.items()

@@ -1,7 +1,7 @@
 """The generated corpus, "meadow": LANI-like fields and tours, flown in manoeuvres, described in the banks' phrases.
 
-Turns on the spot ("turn left", "look at the windmill") are made as segments apart from it: LANI's authors leave such
-segments out, and so does the corpus, but people type them.
+Segments that only turn on the spot ("turn left", "look at the windmill") are made separately: LANI's authors leave them
+out, and so does this corpus, but people will type them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ HELD_OUT_SHARE = 0.2
 NOISE = 0.04
 """Share of sentences with a typing error or a missing article."""
 BREVITY_WORDS = 10.0
-"""A phrase with this many words more is chosen e times less often."""
+"""A phrase that is this many words longer is chosen e times less often."""
 FIELDS_PER_JOB = 20
 SEGMENTS_WORTH_PROCESSES = 1000
-"""One process makes fewer in the seconds that others take to start."""
+"""Fewer are made sooner by one process than others take to start."""
 FIRST_TURN, FIRST_HELD_OUT_TURN = 3_000_000, 3_500_000
 """Fields of turns on the spot are numbered from here, so that they are never fields of a generated or narrated corpus;
 with held-out phrases from the second number, so that they are not training fields either."""
@@ -62,7 +62,7 @@ TRIES_PER_FIELD, MAX_FIELDS = 10, 20
 
 @dataclass(frozen=True, eq=False)
 class PhraseSet:
-    """Phrases, those for training or those held out, by the manoeuvres they describe."""
+    """Phrases for training, or phrases held out of it, by the manoeuvres they describe."""
 
     phrases: dict[Manoeuvres, tuple[Phrase, ...]]
     """For each list of manoeuvres, the phrases for it."""
@@ -71,14 +71,14 @@ class PhraseSet:
 
     @functools.cached_property
     def _cumulative(self) -> dict[Manoeuvres, npt.NDArray[np.float64]]:
-        """For each list, the sums (P,) of its phrases' shares."""
+        """For each list, the cumulative sums (P,) of its phrases' weights."""
         return {
             manoeuvres: np.cumsum([math.exp(-phrase.template.count(" ") / BREVITY_WORDS) for phrase in phrases])
             for manoeuvres, phrases in self.phrases.items()
         }
 
     def pick(self, manoeuvres: Manoeuvres, generator: np.random.Generator) -> Phrase:
-        """One of the phrases for these; shorter ones are likelier, since people who type are in a hurry."""
+        """A random phrase for these manoeuvres; shorter ones are likelier, as for somebody who types in a hurry."""
         cumulative = self._cumulative[manoeuvres]
         place = int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
         return self.phrases[manoeuvres][place]
@@ -106,7 +106,7 @@ class GeneratorSettings:
 
 @dataclass(frozen=True)
 class FieldPlan:
-    """A field and the paragraph to make in it."""
+    """A field and the paragraph to make for it."""
 
     environment: int
     """Number of the field."""
@@ -115,7 +115,7 @@ class FieldPlan:
 
 
 def _weight(manoeuvres: Manoeuvres) -> float:
-    """How often a list is tried, per phrase that the banks have for it; tuned to LANI's distances."""
+    """How often a list is tried, for each phrase that the banks have for it; tuned to LANI's distances."""
     texts = [str(manoeuvre) for manoeuvre in manoeuvres]
     kinds = {manoeuvre.kind for manoeuvre in manoeuvres}
     weight = {1: 1.9, 2: 1.0, 3: 0.6}[len(manoeuvres)]
@@ -154,7 +154,7 @@ def _phrase_set(phrases: Iterable[Phrase]) -> PhraseSet:
 
 
 def _hold_out(phrases: Sequence[Phrase], generator: np.random.Generator) -> set[str]:
-    """The wordings that are held out of training."""
+    """The wordings to hold out of training."""
     groups: dict[Manoeuvres, list[str]] = defaultdict(list)
     for phrase in phrases:
         groups[phrase.manoeuvres].append(_wording(phrase.template))
@@ -172,7 +172,7 @@ def make_settings(
 ) -> GeneratorSettings:
     """The settings for a corpus; `is_all_unseen`: nothing is trained on these banks, so every phrase is unseen.
 
-    is_turning: of turns on the spot alone, not of flights.
+    is_turning: for turns on the spot alone rather than for flights.
     """
     if not banks:
         raise ValueError("banks: got none, expected at least one phrase bank")
@@ -180,13 +180,12 @@ def make_settings(
         raise ValueError(f"noise: got {noise:g}, expected a share from 0 to 1")
     if seed < 0:
         raise ValueError(f"seed: got {seed}, expected 0 or more")
-    # Turning on the spot is not a flight; the authors leave such segments of LANI out too.
+    # Turning on the spot is not a flight; LANI's authors leave such segments out too.
     phrases = [phrase for bank in banks for phrase in bank.phrases if phrase.has_movement != is_turning]
     if not phrases:
         what, such_as = ("only turns on the spot", "turn left") if is_turning else ("flies anywhere", "go to {A}")
         raise ValueError(f"banks: got no phrase that {what}, expected one or more, such as {such_as}")
     held_out = set() if is_all_unseen else _hold_out(phrases, np.random.default_rng((seed, 1)))
-    # What a bank has no name for has one from the bundled banks.
     spellings = (
         {} if noise else {slip: word for bank in (*bundled_banks(), *banks) for slip, word in bank.slips.items()}
     )
@@ -291,7 +290,7 @@ def split_sizes(size: int, only: Sequence[Split] = SPLITS) -> dict[Split, int]:
 
 @contextmanager
 def pool_for(num_segments: int, num_processes: int = 0) -> Iterator[Executor | None]:
-    """Processes that make so many segments soonest, or `num_processes` of them; None if this one alone does."""
+    """A pool of `num_processes`, by default as many as make so many segments soonest; None for a single process."""
     count = num_processes or (num_cores() if num_segments >= SEGMENTS_WORTH_PROCESSES else 1)
     if count == 1:
         yield None
@@ -353,7 +352,7 @@ def make_meadow(
 
 
 def _turns_in_field(settings: GeneratorSettings, is_seen: bool, environment: int) -> list[Segment]:
-    """Five turns in a random field, each at another place."""
+    """Five turns in a random field, each at a different place."""
     generator = np.random.default_rng((settings.seed, environment))
     layouts = (sample_layout(int(generator.integers(2**62))) for _ in itertools.count())
     scene = Scene.of(next(layout for layout in layouts if layout.landmarks))
@@ -389,7 +388,7 @@ def make_turns(
 ) -> tuple[Segment, ...]:
     """`count` turns on the spot, described in the banks' phrases; the same arguments give the same turns.
 
-    is_seen: whether in phrases for training, or in phrases held out of it. pool and watch: as in `make_meadow`.
+    is_seen: whether to use the phrases for training, or those held out of it. pool and watch: as in `make_meadow`.
     """
     if count < 0:
         raise ValueError(f"count: got {count}, expected 0 or more segments")

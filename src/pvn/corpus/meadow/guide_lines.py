@@ -32,7 +32,7 @@ def _from_centre(pose: Pose, centre: Points) -> tuple[float, float]:
 
 
 def to_landmark(scene: Scene, pose: Pose, mark: int, detail: str, generator: np.random.Generator) -> Points | None:
-    """To one side of a landmark, or, without a side, to the side facing the drone."""
+    """To one side of a landmark; without a side, to the side that faces the drone."""
     centre, radius = scene.centres[mark], scene.radii[mark]
     distance, angle = _from_centre(pose, centre)
     if distance < radius + 4.0 and not (detail == "behind" and distance > radius + 1.0):
@@ -52,7 +52,7 @@ def to_landmark(scene: Scene, pose: Pose, mark: int, detail: str, generator: np.
 
 
 def past_landmark(scene: Scene, pose: Pose, mark: int, side: int, generator: np.random.Generator) -> Points | None:
-    """Straight past a landmark, kept on one side, and a little further."""
+    """Straight past a landmark, on one side of the drone, and a little further."""
     centre, radius = scene.centres[mark], scene.radii[mark]
     distance, angle = _from_centre(pose, centre)
     gap = radius * generator.uniform(0.9, 1.2)
@@ -78,7 +78,7 @@ def around_landmark(
     band = 1.3 * radius
     if distance > band:
         touch = angle + side * math.acos(wide / distance)
-        # What is flown inside the band before the circle is reached counts as part of the sweep.
+        # The part inside the band before the circle is reached counts towards the sweep.
         sweep -= math.acos(wide / band)
     else:
         touch = angle + side * math.radians(25)
@@ -161,11 +161,11 @@ def to_lake(lake: Lake, pose: Pose, generator: np.random.Generator) -> Points | 
 
 @compiled
 def _shore_line(x, y, side, centre, shore, reach, sweep):
-    """Guide points (G, 2) to a line around a lake and `sweep` radians along it; none if it cannot be reached."""
+    """Guide points (G, 2) to a line around a lake and along it for `sweep` radians; none if it cannot be reached."""
     bins = len(reach)
     unit = 2 * math.pi / bins
     begin = math.atan2(y - centre[1], x - centre[0])
-    # The furthest point of that line that can be reached straight, without coming too close to the shore.
+    # The furthest point of that line that can be reached on a straight line without coming too close to the shore.
     touch = -1
     for number in range(bins // 2):
         angle = begin + side * number * unit
@@ -175,7 +175,7 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
         while is_open and point < len(line):
             room = shore_distance(line[point, 0], line[point, 1], shore) - (SHORE_PATH - 0.6)
             is_open = room >= 0.0
-            point += max(int(room / STRIDE), 1)  # a stride further, there is at most a stride less room
+            point += max(int(room / STRIDE), 1)  # each stride takes away at most a stride of room
         if is_open:
             touch = number
         elif touch >= 0:
@@ -194,7 +194,7 @@ def _shore_line(x, y, side, centre, shore, reach, sweep):
 
 
 def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
-    """Along the lake, kept on one side, until it is behind the drone."""
+    """Along the lake, on one side of the drone, until it is behind."""
     off = pose.offsets(lake.centre)
     distance = math.hypot(off[0], off[1])
     if distance > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
@@ -207,7 +207,7 @@ def past_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator)
 
 
 def around_lake(lake: Lake, pose: Pose, side: int, generator: np.random.Generator) -> Points | None:
-    """To the lake and around it, keeping it on one side."""
+    """To the lake and around it, with the lake on one side."""
     off = pose.offsets(lake.centre)
     if math.hypot(off[0], off[1]) > 28.0 or shore_distance(pose.x, pose.y, lake.shore) < SHORE_PATH:
         return None

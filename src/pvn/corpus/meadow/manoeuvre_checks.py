@@ -19,8 +19,8 @@ LENGTHS = {"short": (4.0, 6.0), "long": (13.0, 17.0)}
 
 
 @dataclass(frozen=True, eq=False)
-class FlownManoeuvre:
-    """The path flown for one manoeuvre."""
+class Leg:
+    """The path of one manoeuvre."""
 
     points: Points
     """Points (P, 2), field frame, metres; a single point if the drone only turns."""
@@ -50,9 +50,9 @@ def _sweep(points: Points, centre: Points) -> float:
     return float(wrap_radians(turns).sum())
 
 
-def _is_goto(flown: FlownManoeuvre, centre: Points, radius: float, detail: str) -> bool:
-    approach = _angle(centre - flown.points[0])
-    end = flown.points[-1] - centre
+def _is_goto(leg: Leg, centre: Points, radius: float, detail: str) -> bool:
+    approach = _angle(centre - leg.points[0])
+    end = leg.points[-1] - centre
     if not detail:
         is_near = 0.85 * radius <= math.hypot(*end) <= 1.2 * radius
         return is_near and _is_about(_angle(end), approach + math.pi, 60)
@@ -61,22 +61,22 @@ def _is_goto(flown: FlownManoeuvre, centre: Points, radius: float, detail: str) 
     return bool(np.hypot(*(end - wanted)) <= 1.0)
 
 
-def _is_pass(flown: FlownManoeuvre, centre: Points, radius: float, side: int) -> bool:
-    off = centre - flown.points
+def _is_pass(leg: Leg, centre: Points, radius: float, side: int) -> bool:
+    off = centre - leg.points
     distance = np.hypot(off[:, 0], off[:, 1])
     at = int(distance.argmin())
     if not 0 < at < len(distance) - 1:
         return False
-    ahead = flown.points[at + 1] - flown.points[at - 1]
+    ahead = leg.points[at + 1] - leg.points[at - 1]
     is_on_side = side * (ahead[0] * off[at, 1] - ahead[1] * off[at, 0]) > 0
-    flown_on = float((flown.points[-1] - flown.points[at]) @ ahead / math.hypot(*ahead))
-    return is_on_side and 0.8 * radius <= distance[at] <= 1.3 * radius and 3.0 <= flown_on <= 6.0
+    onward = float((leg.points[-1] - leg.points[at]) @ ahead / math.hypot(*ahead))
+    return is_on_side and 0.8 * radius <= distance[at] <= 1.3 * radius and 3.0 <= onward <= 6.0
 
 
-def _is_between(flown: FlownManoeuvre, one: Points, other: Points, detail: str) -> bool:
+def _is_between(leg: Leg, one: Points, other: Points, detail: str) -> bool:
     across, middle = other - one, (one + other) / 2
     width = math.hypot(*across)
-    off = flown.points - middle
+    off = leg.points - middle
     distance = np.hypot(off[:, 0], off[:, 1])
     at = int(distance.argmin())
     if not MIN_GAP <= width <= MAX_GAP or distance[at] > 1.5:
@@ -85,92 +85,92 @@ def _is_between(flown: FlownManoeuvre, one: Points, other: Points, detail: str) 
         return bool(distance[-1] <= 1.5)
     normal = np.array([-across[1], across[0]]) / width
     crosses = (off[0] @ normal) * (off[-1] @ normal) < 0
-    return bool(crosses and 3.0 <= math.hypot(*(flown.points[-1] - flown.points[at])) <= 6.0)
+    return bool(crosses and 3.0 <= math.hypot(*(leg.points[-1] - leg.points[at])) <= 6.0)
 
 
-def _is_circle(flown: FlownManoeuvre, centre: Points, radius: float, side: int, extent: str) -> bool:
-    distance = np.hypot(*(flown.points - centre).T)
+def _is_circle(leg: Leg, centre: Points, radius: float, side: int, extent: str) -> bool:
+    distance = np.hypot(*(leg.points - centre).T)
     inside = np.flatnonzero(distance <= 1.3 * radius)
     if not len(inside):
         return False
-    ring = flown.points[inside[0] :]
+    ring = leg.points[inside[0] :]
     keeps = 0.9 * radius <= distance[inside[0] :].min() and distance[inside[0] :].max() <= 1.3 * radius
     return bool(keeps and abs(side * _sweep(ring, centre) - SWEEPS[extent]) <= math.radians(15))
 
 
-def _is_toward(flown: FlownManoeuvre, centre: Points) -> bool:
-    off = centre - flown.points[0]
+def _is_toward(leg: Leg, centre: Points) -> bool:
+    off = centre - leg.points[0]
     distance = math.hypot(*off)
-    aside = replace(flown.start, heading=_angle(off)).in_body(flown.points)[:, 1]
-    flown_share = 1.0 - math.hypot(*(centre - flown.points[-1])) / distance
-    return bool(np.abs(aside).max() <= 1.2 and 0.45 <= flown_share <= 0.55)
+    aside = replace(leg.start, heading=_angle(off)).in_body(leg.points)[:, 1]
+    progress = 1.0 - math.hypot(*(centre - leg.points[-1])) / distance
+    return bool(np.abs(aside).max() <= 1.2 and 0.45 <= progress <= 0.55)
 
 
-def _is_until(flown: FlownManoeuvre, centre: Points, side: int) -> bool:
-    aside, aside_of_mark = flown.start.in_body(flown.points)[:, 1], flown.start.in_body(centre)[1]
-    is_abeam = _is_about(_angle(centre - flown.points[-1]), flown.heading_before + side * math.pi / 2, 10)
+def _is_until(leg: Leg, centre: Points, side: int) -> bool:
+    aside, aside_of_mark = leg.start.in_body(leg.points)[:, 1], leg.start.in_body(centre)[1]
+    is_abeam = _is_about(_angle(centre - leg.points[-1]), leg.heading_before + side * math.pi / 2, 10)
     return bool(abs(aside_of_mark) <= 15.0 and np.abs(aside).max() <= 1.5 and is_abeam)
 
 
-def _is_fence(flown: FlownManoeuvre, colour: str) -> bool:
-    return bool(2.0 <= fence_distance(flown.points[-1], colour) <= 3.0)
+def _is_fence(leg: Leg, colour: str) -> bool:
+    return bool(2.0 <= fence_distance(leg.points[-1], colour) <= 3.0)
 
 
-def _is_lake(flown: FlownManoeuvre, scene: Scene, kind: str, side: int) -> bool:
+def _is_lake(leg: Leg, scene: Scene, kind: str, side: int) -> bool:
     if scene.lake is None:
         return False
-    distance = scene.lake.distances(flown.points)
+    distance = scene.lake.distances(leg.points)
     if kind == "lake":
-        column, row = (flown.points[-1] / LAKE_CELL).astype(int).tolist()
+        column, row = (leg.points[-1] / LAKE_CELL).astype(int).tolist()
         return bool(distance[-1] <= 1.5 and not scene.layout.lake[column, row])
     near = np.flatnonzero(distance <= 4.0)
     if not len(near):
         return False
     if kind == "lake circle":
-        along = flown.points[near[0] :]
+        along = leg.points[near[0] :]
         is_near = distance[near[0] :].max() <= 4.0
         return bool(is_near and side * _sweep(along, scene.lake.centre) >= math.radians(120))
-    start, approach = flown.points[0], scene.lake.centre - flown.points[0]
-    ends_beyond = (flown.points[-1] - start) @ approach >= ((scene.lake.shore - start) @ approach).max()
-    return bool(ends_beyond and side * _sweep(flown.points[near], scene.lake.centre) > 0)
+    start, approach = leg.points[0], scene.lake.centre - leg.points[0]
+    ends_beyond = (leg.points[-1] - start) @ approach >= ((scene.lake.shore - start) @ approach).max()
+    return bool(ends_beyond and side * _sweep(leg.points[near], scene.lake.centre) > 0)
 
 
-def _is_forward(flown: FlownManoeuvre, detail: str) -> bool:
-    way = flown.start.in_body(flown.points)
+def _is_forward(leg: Leg, detail: str) -> bool:
+    way = leg.start.in_body(leg.points)
     least, most = LENGTHS[detail]
     return bool(np.abs(way[:, 1]).max() <= 1.5 and least <= way[-1, 0] <= most)
 
 
-def _is_turned(flown: FlownManoeuvre, detail: str, centres: Sequence[Points]) -> bool:
+def _is_turned(leg: Leg, detail: str, centres: Sequence[Points]) -> bool:
     """Whether the drone turned on the spot: by as much as the detail says, or to a landmark that was not ahead."""
-    wanted = _angle(centres[0] - flown.points[0]) if centres else flown.heading_before + TURNS[detail]
-    was_ahead = bool(centres) and _is_about(flown.heading_before, wanted, 40)
-    return len(flown.points) == 1 and not was_ahead and _is_about(flown.heading_after, wanted, 10)
+    wanted = _angle(centres[0] - leg.points[0]) if centres else leg.heading_before + TURNS[detail]
+    was_ahead = bool(centres) and _is_about(leg.heading_before, wanted, 40)
+    return len(leg.points) == 1 and not was_ahead and _is_about(leg.heading_after, wanted, 10)
 
 
-def is_flown(manoeuvre: Manoeuvre, flown: FlownManoeuvre, scene: Scene, meant: dict[str, int]) -> bool:
-    """Whether what was flown is what the manoeuvre means; `meant` has the landmark (its index) in each slot."""
+def is_fulfilled(manoeuvre: Manoeuvre, leg: Leg, scene: Scene, meant: dict[str, int]) -> bool:
+    """Whether a leg is what the manoeuvre means; `meant` has the landmark (its index) in each slot."""
     centres = [scene.centres[meant[slot]] for slot in manoeuvre.slots]
     radii = [float(scene.radii[meant[slot]]) for slot in manoeuvre.slots]
     side, detail = manoeuvre.side, manoeuvre.detail
     match manoeuvre.kind:
         case "goto":
-            return _is_goto(flown, centres[0], radii[0], detail)
+            return _is_goto(leg, centres[0], radii[0], detail)
         case "pass":
-            return _is_pass(flown, centres[0], radii[0], side)
+            return _is_pass(leg, centres[0], radii[0], side)
         case "between":
-            return _is_between(flown, centres[0], centres[1], detail)
+            return _is_between(leg, centres[0], centres[1], detail)
         case "circle":
-            return _is_circle(flown, centres[0], radii[0], side, detail.split()[1])
+            return _is_circle(leg, centres[0], radii[0], side, detail.split()[1])
         case "turn" | "face":
-            return _is_turned(flown, detail, centres)
+            return _is_turned(leg, detail, centres)
         case "toward":
-            return _is_toward(flown, centres[0])
+            return _is_toward(leg, centres[0])
         case "until":
-            return _is_until(flown, centres[0], side)
+            return _is_until(leg, centres[0], side)
         case "fence":
-            return _is_fence(flown, detail)
+            return _is_fence(leg, detail)
         case "forward":
-            return _is_forward(flown, detail)
+            return _is_forward(leg, detail)
         case _:
-            return _is_lake(flown, scene, manoeuvre.kind, side)
+            return _is_lake(leg, scene, manoeuvre.kind, side)

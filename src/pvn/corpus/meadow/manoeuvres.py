@@ -60,7 +60,7 @@ class Manoeuvre:
 
 
 def parse_manoeuvre(text: str) -> Manoeuvre:
-    """The manoeuvre that a bank writes as `text`."""
+    """The manoeuvre that is written as `text` in a bank."""
     match = _PATTERN.fullmatch(text)
     if match and match[1] in NUM_LANDMARKS:
         kind: Kind = match[1]  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""References: what to call a landmark so that a listener who sees the field knows which one is meant.
+"""References: names for landmarks, chosen so that a listener who sees the field knows which one is meant.
 
 A reference fits a landmark if some author's reference for the landmark's class contains all of its words. A reference
 that fits only one landmark of the field is used unchanged. A reference that fits several is clarified by a neighbour, a
@@ -27,11 +27,11 @@ from pvn.world.layout import FENCES, fence_distance
 AMBIGUOUS_SHARE = 0.02
 """Share of references that may stay ambiguous."""
 CLARIFIED_SHARE = 0.5
-"""How often a reference that fits several landmarks is used, with a clarification, rather than a unique one."""
+"""How often a reference that fits several landmarks is used with a clarification, rather than a unique one."""
 NEAR = 14.0
 """Landmarks this close to each other are called near, metres; most are 10 m apart or more."""
 CLEAR_DIFFERENCE = 4.0
-"""Distances differ clearly if they differ by at least this many metres."""
+"""Distances that differ by at least this many metres differ clearly."""
 _EMPTY = frozenset(("a", "an", "the", "of", "with", "that", "is", "its", "thing", "object", "looking", "like", "s"))
 _NEAR_WORDS = ("near", "close to", "closest to")
 _AT_WORDS = ("near", "by", "next to", "close to")
@@ -148,7 +148,7 @@ class _Speaker:
         return singular if self.is_singular and singular else names
 
     def refer(self, mark: int, is_seen_now: bool) -> Reference:
-        """A reference to a landmark; `is_seen_now`: its distance and side as the drone sees it now may be used."""
+        """A reference to a landmark; `is_seen_now`: its distance and side, as the drone sees it now, may be used."""
         names = self._names(mark)
         rivals = {name: self._rivals(name, mark) for name in names}
         alone = [name for name in names if not rivals[name]]
@@ -215,7 +215,7 @@ class _Speaker:
         if len(rivals) != 1:
             return []
         bearing, other = self.pose.bearings(self.scene.centres[[mark, *rivals]]).tolist()
-        # Clearly on that side of the drone, and clearly more so than the other one.
+        # Clearly on one side of the drone, and clearly more so than the other landmark.
         is_in_view = max(abs(bearing), abs(other)) <= math.radians(60)
         is_aside = abs(bearing) >= math.radians(8) and (bearing > other) == (bearing > 0)
         if not is_in_view or not is_aside or abs(bearing - other) < math.radians(15):
@@ -243,7 +243,7 @@ def refer_to_all(
 ) -> tuple[dict[str, str], bool]:
     """Texts for the slots A, B, C, F and W of a phrase for a flight, and whether one of them is ambiguous."""
     speaker = _Speaker(lexicon, author, template, scene, flight, generator)
-    # "Pass the tree on the left on your left" helps nobody: only a destination is identified by its side or distance.
+    # Only a destination is identified by its side or distance: "pass the tree on the left on your left" helps nobody.
     first = flight.manoeuvres[0]
     may_point = first.kind in ("goto", "toward") and not first.detail
     references = [speaker.refer(mark, may_point and place == 0) for place, mark in enumerate(flight.meant)]
@@ -266,10 +266,10 @@ _UNSPECIFIC = frozenset(
 
 
 def sensible_words(alignment: Alignment, banks: Sequence[Bank] | None = None) -> dict[str, tuple[str, ...]]:
-    """For each class, those of its aligned words that an author of the banks (the bundled ones) uses for it.
+    """For each class, its aligned words that some author of the banks (by default the bundled ones) uses for it.
 
-    An author uses a word for a class if it is in one of the author's references and says something about the thing
-    ("of" and "thing" do not). A class without any such word is not understood.
+    An author uses a word for a class if one of the author's references has the word and it says something about the
+    thing ("of" and "thing" do not). A class without any such word is not understood.
     """
     called: dict[str, set[str | None]] = {name: set() for name in LANDMARK_NAMES}
     for bank in bundled_banks() if banks is None else banks:

@@ -18,7 +18,7 @@ EDGE = 1.5
 CLEARANCE = 0.4
 """Distance that paths keep from landmarks' solids, metres."""
 MIN_GAP, MAX_GAP = 7.0, 20.0
-"""Smallest and largest distance between two landmarks that a drone may be told to fly between, metres."""
+"""Smallest and largest distance between two landmarks with a gap to fly through, metres."""
 SHORE_ANGLES = 72
 
 
@@ -31,7 +31,7 @@ class Lake:
     shore: Points
     """Centres (K, 2) of its outermost cells, field frame, metres."""
     reach: Points
-    """Distance (72,) from the centre to the furthest water, in every fifth degree counter-clockwise from +x."""
+    """Distance (72,) from the centre to the furthest water, at every fifth degree counter-clockwise from +x."""
 
     def distances(self, points: Points) -> Points:
         """Distances (P,) of points (P, 2) from the shore, metres."""
@@ -54,7 +54,7 @@ class Scene:
     middles: Points
     """Middles (M, 2) of the gaps."""
     lake: Lake | None
-    """None without water, and also with several lakes, which a listener could not tell apart."""
+    """None without water, or with several lakes, which a listener could not tell apart."""
 
     @staticmethod
     def of(layout: Layout) -> Scene:
@@ -155,7 +155,7 @@ def shore_distance(x, y, shore):
     nearest = 1e9
     for cell in range(len(shore)):
         off_x, off_y = x - shore[cell, 0], y - shore[cell, 1]
-        # Roots are slow. Among cells whose squares are equal but for rounding, the root decides.
+        # Roots are slow, so they only decide among cells whose squares are equal but for rounding.
         if off_x * off_x + off_y * off_y <= square * 1.000001:
             nearest = min(nearest, math.hypot(off_x, off_y))
     return max(nearest - 0.5 * LAKE_CELL, 0.0)

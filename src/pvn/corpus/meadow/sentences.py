@@ -41,7 +41,7 @@ def _mistype(word: str, generator: np.random.Generator) -> str:
 
 
 def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list[tuple[str, bool]]:
-    """The parts of a sentence, each with whether it is a reference, after one slip in one of them."""
+    """The parts of a sentence after one slip in one of them; with each, whether it is a reference."""
     articles = [place for place, (text, is_reference) in enumerate(parts) if is_reference and text.startswith("the ")]
     words = [
         (place, match)
@@ -63,7 +63,7 @@ def _slip(parts: list[tuple[str, bool]], generator: np.random.Generator) -> list
 
 
 def correct_spelling(text: str, slips: Mapping[str, str]) -> str:
-    """The text with each word that is a slip spelt as it should be; capitals stay."""
+    """The text with the misspelt words corrected; capitals stay."""
 
     def spelt(match: re.Match[str]) -> str:
         word = slips.get(match[0].lower(), match[0])
@@ -76,14 +76,14 @@ def fill_slots(template: str, references: dict[str, str], noise: float, generato
     """The template with a reference in each slot and, with probability `noise`, one slip.
 
     A slip is a dropped article or a typing error. Errors spare short words and words that decide where to fly (left,
-    between, colours); in references they only affect long words, so that these can still be read.
+    between, colours); in references they affect only long words, which can still be read then.
     """
     pieces = _SLOT.split(template)  # text, slot, text, slot, ..., text
     parts = [(references[text], True) if place % 2 else (text, False) for place, text in enumerate(pieces)]
     if generator.random() < noise:
         parts = _slip(parts, generator)
     sentence = "".join(text for text, _ in parts)
-    # If the author uses capitals, a sentence that begins with a reference starts with one, too.
+    # If the author uses capitals, a sentence that begins with a reference starts with one too.
     is_proper = any(
         character.isupper() for character in template.replace("{", "").translate({ord(s): None for s in "ABCFW}"})
     )

@@ -11,7 +11,7 @@ from pvn.corpus.meadow.scene import CLEARANCE
 from pvn.paths import Points, length_of, wrap_radians
 
 STRIDE = 0.25
-"""Distance between the points of a path while it is made, metres."""
+"""Distance between the points of a path in the making, metres."""
 STRIDES_PER_POINT = 4
 """Strides between two points of a finished path, which are then a metre apart."""
 LOOK_AHEAD = 2.0
@@ -21,13 +21,13 @@ TURN_RADIUS = 3.0
 MAX_TURN_IN_FLIGHT = math.radians(60)
 """A person who has to turn by more than this turns on the spot before flying on, radians."""
 WANDER_RAD = math.radians(5.0)
-"""Standard deviation of the heading from where the person means to fly, radians."""
+"""Standard deviation of the heading from the intended one, radians."""
 WANDER_LENGTH = 4.0
-"""Distance over which that deviation changes, metres."""
+"""Distance over which the deviation changes, metres."""
 DETOUR_CLEARANCE = 1.2
 """Detours keep this far from a landmark's solids, metres."""
 MAX_DETOURS = 6
-"""Most landmarks that one line is led around."""
+"""Most landmarks that one line avoids."""
 
 
 @compiled
@@ -125,8 +125,8 @@ def wander(normals):
 def steer_along(guide, heading, drift):
     """Points (P, 2) of a flight along guide points (G, 2), and the heading at its end.
 
-    Steers towards a point a little ahead on the guide, in curves no tighter than the turn radius, and deviates from it
-    by `drift` (K,), radians at each stride. Ends where the guide does; no points if it does not get there.
+    It steers towards a point a little ahead on the guide, in curves no tighter than the turn radius, and deviates by
+    `drift` (K,), radians at each stride. It ends where the guide does; no points if it does not get there.
     """
     points = np.empty((len(drift) + 1, 2))
     points[0, 0], points[0, 1] = guide[0, 0], guide[0, 1]
@@ -156,8 +156,8 @@ def fly_along(
 ) -> tuple[Points, float]:
     """Points (P, 2) of a flight along guide points (G, 2), and the heading at its end; see `steer_along`.
 
-    It begins in the direction of the guide, as after a turn on the spot, if that is far from the heading, or if
-    `turns_first`.
+    If the guide's direction is far from the heading, or if `turns_first`, it begins in that direction, as after a turn
+    on the spot.
     """
     first = guide[min(int(TURN_RADIUS / STRIDE), len(guide) - 1)] - guide[0]
     wanted = math.atan2(first[1], first[0])
@@ -167,5 +167,5 @@ def fly_along(
 
 
 def every_metre(points: Points) -> Points:
-    """Points a stride apart (P, 2), at least two of them, as points a metre apart: without the first, with the last."""
+    """Of points (P, 2) a stride apart, at least two, those a metre apart: without the first, with the last."""
     return np.concatenate([points[STRIDES_PER_POINT : -STRIDES_PER_POINT // 2 : STRIDES_PER_POINT], points[-1:]])

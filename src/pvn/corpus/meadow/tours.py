@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.corpus.meadow import guide_lines
-from pvn.corpus.meadow.manoeuvre_checks import TURNS, FlownManoeuvre, is_flown
+from pvn.corpus.meadow.manoeuvre_checks import TURNS, Leg, is_fulfilled
 from pvn.corpus.meadow.manoeuvres import IS_ON_THE_SPOT, SLOTS, Kind, Manoeuvre
 from pvn.corpus.meadow.scene import Pose, Scene, in_sight, is_clear
 from pvn.corpus.meadow.steering import STRIDE, every_metre, fly_along
@@ -19,11 +19,11 @@ from pvn.paths import Points, wrap_radians
 from pvn.world.layout import FENCES, FIELD_SIZE
 
 IN_VIEW = math.radians(38)
-"""A little less than half the camera's view: what an instruction means is in the picture. Like the other angles here,
-radians off the heading."""
+"""A little less than half the camera's view, so that what an instruction means is in the picture. Like the other angles
+here, radians off the heading."""
 NEARLY_IN_VIEW = math.radians(60)
 OUT_OF_VIEW_SHARE = 0.1
-"""Share of flights that may begin with something slightly out of view, as people's do."""
+"""Share of flights that may begin with something slightly out of view."""
 AHEAD_OR_ASIDE = math.radians(90)
 """For later manoeuvres of a list: the drone turns towards the landmark without an explicit instruction."""
 MAX_MENTION_DISTANCE = 20.0
@@ -31,7 +31,7 @@ MAX_MENTION_DISTANCE = 20.0
 TRIES_AHEAD, TRIES_TURNING = 60, 60
 """Lists of manoeuvres tried from a pose: any, then only those that begin with a turn."""
 TRIES_HEADINGS, TRIES_PLACES = 6, 6
-"""Poses tried for a flight: with other headings, then at other places."""
+"""Poses tried for a flight: first other headings, then other places."""
 TRIES_PER_LIST = 2
 TRIES_PER_MANOEUVRE = 12
 MIN_PATH, MAX_PATH = 4.0, 45.0
@@ -47,34 +47,34 @@ class PlannedFlight:
 
     manoeuvres: Manoeuvres
     """With the colour of the fence filled in."""
-    flown: tuple[FlownManoeuvre, ...]
-    """The path of each manoeuvre."""
+    legs: tuple[Leg, ...]
+    """One for each manoeuvre."""
     meant: tuple[int, ...]
     """Indices in the layout of the landmarks A, B, C."""
 
     @property
     def start(self) -> tuple[float, float, float]:
         """x, y and yaw, field frame."""
-        x, y = self.flown[0].points[0].tolist()
-        return x, y, self.flown[0].heading_before
+        x, y = self.legs[0].points[0].tolist()
+        return x, y, self.legs[0].heading_before
 
     @property
     def end(self) -> Pose:
         """Where it ends and the next flight begins."""
-        x, y = self.flown[-1].points[-1].tolist()
-        return Pose(x, y, self.flown[-1].heading_after)
+        x, y = self.legs[-1].points[-1].tolist()
+        return Pose(x, y, self.legs[-1].heading_after)
 
     @property
     def turned_to(self) -> float | None:
-        """Heading after the turn on the spot that it ends with, radians, field frame; None if it ends with none."""
+        """Heading after the turn on the spot at its end, radians, field frame; None if there is no such turn."""
         return self.end.heading if IS_ON_THE_SPOT[self.manoeuvres[-1].kind] else None
 
     @functools.cached_property
     def path(self) -> tuple[Points, tuple[int, ...]]:
-        """Points (P, 2), field frame, a metre apart; and the index of the point at which each manoeuvre ends."""
-        parts, stops, count = [self.flown[0].points[:1]], [], 1
-        for flown in self.flown:
-            part = every_metre(flown.points) if len(flown.points) > 1 else flown.points[:0]
+        """Points (P, 2), field frame, a metre apart, and the index of the point at which each manoeuvre ends."""
+        parts, stops, count = [self.legs[0].points[:1]], [], 1
+        for leg in self.legs:
+            part = every_metre(leg.points) if len(leg.points) > 1 else leg.points[:0]
             parts.append(part)
             count += len(part)
             stops.append(count - 1)
@@ -82,7 +82,7 @@ class PlannedFlight:
 
 
 class _Planner:
-    """Chooses landmarks for the slots of one list of manoeuvres and flies it; used for one try."""
+    """Chooses landmarks for the slots of one list of manoeuvres and finds its path; used for one try."""
 
     def __init__(self, scene: Scene, pose: Pose, generator: np.random.Generator, visited: Sequence[int]) -> None:
         self.scene, self.pose, self.generator = scene, pose, generator
@@ -90,7 +90,7 @@ class _Planner:
         self.meant: dict[str, int] = {}
 
     def _candidates(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
-        """Landmarks the manoeuvre could mean: those its slots have already, or any that are in view."""
+        """Landmarks that the manoeuvre could mean: those in its slots already, or any in view."""
         bound = tuple(self.meant[slot] for slot in manoeuvre.slots if slot in self.meant)
         if len(bound) == len(manoeuvre.slots):
             return [bound]
@@ -107,11 +107,11 @@ class _Planner:
         return [(mark,) for mark in seen.tolist() if mark not in taken]
 
     def may_begin(self, manoeuvre: Manoeuvre) -> bool:
-        """Whether there is anything that a first manoeuvre could mean, which for most there is not."""
+        """Whether there is anything that a first manoeuvre could mean; mostly there is not."""
         return not manoeuvre.slots or bool(self._candidates(manoeuvre, NEARLY_IN_VIEW))
 
     def _pairs(self, manoeuvre: Manoeuvre, limit: float) -> list[tuple[int, ...]]:
-        """Pairs of landmarks in view with a gap ahead that agree with the slots that have a landmark already."""
+        """Pairs of landmarks in view with a gap ahead, which agree with the slots that are filled already."""
         scene, pose = self.scene, self.pose
         ahead = in_sight(scene.middles, pose.x, pose.y, pose.heading, 0.0, limit, MAX_MENTION_DISTANCE)
         wide = max(limit, math.radians(48))
@@ -167,39 +167,39 @@ class _Planner:
             return guide_lines.past_lake(lake, pose, manoeuvre.side, generator)
         return guide_lines.around_lake(lake, pose, manoeuvre.side, generator)
 
-    def _turn(self, manoeuvre: Manoeuvre, marks: tuple[int, ...]) -> FlownManoeuvre:
+    def _turn(self, manoeuvre: Manoeuvre, marks: tuple[int, ...]) -> Leg:
         pose = self.pose
         if manoeuvre.kind == "face":
             off = pose.offsets(self.scene.centres[marks[0]])
             after = math.atan2(off[1], off[0]) + self.generator.uniform(-0.06, 0.06)
         else:
             after = pose.heading + TURNS[manoeuvre.detail] + self.generator.uniform(-0.14, 0.14)
-        return FlownManoeuvre(np.array([(pose.x, pose.y)]), pose.heading, after)
+        return Leg(np.array([(pose.x, pose.y)]), pose.heading, after)
 
-    def _steer(self, manoeuvre: Manoeuvre, guide: Points) -> FlownManoeuvre | None:
+    def _steer(self, manoeuvre: Manoeuvre, guide: Points) -> Leg | None:
         if len(guide) < 4 or not is_clear(guide[2:], self.scene.centres, self.scene.solids):
             return None
         points, after = fly_along(guide, self.pose.heading, self.generator, turns_first=manoeuvre.kind == "toward")
         if not len(points) or not is_clear(points[1:], self.scene.centres, self.scene.solids):
             return None
-        return FlownManoeuvre(points, self.pose.heading, wrap_radians(after))
+        return Leg(points, self.pose.heading, wrap_radians(after))
 
-    def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> FlownManoeuvre | None:
+    def _fly_one(self, manoeuvre: Manoeuvre, limit: float) -> Leg | None:
         options = self._candidates(manoeuvre, limit) if manoeuvre.slots else [()]
         if len(options) > 1:
             options = [options[choice] for choice in self.generator.permutation(len(options)).tolist()]
         for marks in options[:TRIES_PER_MANOEUVRE]:
             if IS_ON_THE_SPOT[manoeuvre.kind]:
-                flown: FlownManoeuvre | None = self._turn(manoeuvre, marks)
+                leg: Leg | None = self._turn(manoeuvre, marks)
             else:
                 guide = self._guide(manoeuvre, marks, limit)
-                flown = None if guide is None else self._steer(manoeuvre, guide)
+                leg = None if guide is None else self._steer(manoeuvre, guide)
             meant = self.meant | dict(zip(manoeuvre.slots, marks, strict=True))
-            if flown is not None and is_flown(manoeuvre, flown, self.scene, meant):
+            if leg is not None and is_fulfilled(manoeuvre, leg, self.scene, meant):
                 self.meant = meant
-                end = flown.points[-1].tolist()
-                self.pose = Pose(end[0], end[1], flown.heading_after)
-                return flown
+                end = leg.points[-1].tolist()
+                self.pose = Pose(end[0], end[1], leg.heading_after)
+                return leg
         return None
 
     def fly(self, manoeuvres: Manoeuvres) -> PlannedFlight | None:
@@ -210,11 +210,11 @@ class _Planner:
         for manoeuvre in manoeuvres:
             if manoeuvre.detail == "COLOR":
                 manoeuvre = replace(manoeuvre, detail=self._fence_ahead())
-            flown = self._fly_one(manoeuvre, limit)
-            if flown is None:
+            leg = self._fly_one(manoeuvre, limit)
+            if leg is None:
                 return None
             chosen.append(manoeuvre)
-            paths.append(flown)
+            paths.append(leg)
             limit = IN_VIEW if IS_ON_THE_SPOT[manoeuvre.kind] else AHEAD_OR_ASIDE
         meant = tuple(self.meant[slot] for slot in SLOTS if slot in self.meant)
         return PlannedFlight(tuple(chosen), tuple(paths), meant)
@@ -223,12 +223,12 @@ class _Planner:
 def fly_from(
     scene: Scene, pose: Pose, manoeuvres: Manoeuvres, generator: np.random.Generator, visited: Sequence[int] = ()
 ) -> PlannedFlight | None:
-    """One list of manoeuvres flown from a pose; None if it makes no sense there, or if this try found no path."""
+    """A flight for one list of manoeuvres from a pose; None if it makes no sense there or this try found no path."""
     return _Planner(scene, pose, generator, visited).fly(manoeuvres)
 
 
 def _length(flight: PlannedFlight) -> float:
-    return sum(STRIDE * (len(flown.points) - 1) for flown in flight.flown)
+    return sum(STRIDE * (len(leg.points) - 1) for leg in flight.legs)
 
 
 def first_pose(scene: Scene, generator: np.random.Generator) -> Pose:
@@ -252,9 +252,9 @@ def _try_list(
     visited: Sequence[int],
     may_begin: dict[Kind, bool],
 ) -> PlannedFlight | None:
-    """One list flown in as many tries as it has; None if it cannot be.
+    """A flight for one list, found in as many tries as it has; None if there is none.
 
-    may_begin: whether anything could be meant here by a first manoeuvre of a kind; filled with what is found out.
+    may_begin: whether a first manoeuvre of a kind could mean anything here; this is added to it.
     """
     if scene.lake is None and any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
         return None
@@ -262,9 +262,9 @@ def _try_list(
     if first.kind not in may_begin:
         may_begin[first.kind] = _Planner(scene, pose, generator, visited).may_begin(first)
     if not may_begin[first.kind]:
-        generator.random(TRIES_PER_LIST)  # as if each try had begun
+        generator.random(TRIES_PER_LIST)  # drawn as if each try had begun
         return None
-    # Rare lists would hardly ever be flown if each had only one try.
+    # A rare list would hardly ever succeed if it had only one try.
     for _ in range(TRIES_PER_LIST):
         flight = fly_from(scene, pose, manoeuvres, generator, visited)
         if flight is not None and MIN_PATH <= _length(flight) <= MAX_PATH:
@@ -273,7 +273,7 @@ def _try_list(
 
 
 def _upper_limits(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Where the parts (D,) end into which shares (D,) divide 0 to 1."""
+    """Cumulative sums (D,) of shares (D,), scaled to end at 1."""
     limits = shares.cumsum()
     return limits / limits[-1]
 
@@ -301,7 +301,7 @@ class ManoeuvreChoice:
 
     @functools.cached_property
     def _turning_limits(self) -> npt.NDArray[np.float64] | None:
-        """Only of lists that begin with a turn; None if there are none."""
+        """The limits if only lists that begin with a turn may be drawn; None if there are none."""
         turns = np.array([IS_ON_THE_SPOT[manoeuvres[0].kind] for manoeuvres in self.lists])
         shares = np.where(turns, self.shares, 0.0)
         if not shares.any():
@@ -314,8 +314,8 @@ def fly_tour(
 ) -> list[PlannedFlight] | None:
     """Flights that follow each other, one for each of `choices`; None if the tour gets stuck.
 
-    If nothing can be flown from where a flight ended, as happens with few phrases, the next one starts there with
-    another heading, and if that fails too, at another place.
+    If nothing can be flown from where a flight ended, as happens with few phrases, the next flight starts there with
+    another heading, or else at another place.
     """
     pose, flights = first_pose(scene, generator), []
     visited: list[int] = []
