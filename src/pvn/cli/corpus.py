@@ -315,7 +315,7 @@ class CorpusNarrate:
         from pvn.corpus.narrator.checks import are_true
         from pvn.corpus.narrator.making import sample_flights
         from pvn.corpus.narrator.names import narrator_lexicon
-        from pvn.corpus.narrator.telling import narrate
+        from pvn.corpus.narrator.narration import narrate
 
         if self.field < 0 or self.count < 1:
             raise ValueError(f"field and count: got {self.field} and {self.count}, expected at least 0 and 1")

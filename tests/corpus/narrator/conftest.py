@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pvn.corpus.narrator.names import narrator_lexicon
-from pvn.corpus.narrator.telling import narrate
+from pvn.corpus.narrator.narration import narrate
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import Demonstration, Task
 

@@ -1,1 +1,1 @@
-"""A narrator: tells any flown path by what happens along it."""
+"""A narrator: describes any path by what happens along it."""

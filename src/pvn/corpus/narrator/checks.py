@@ -18,9 +18,9 @@ from pvn.world.task import Demonstration
 
 _STEP = 0.1
 _TURNS = {"slight": (16, 38), "some": (34, 68), "quarter": (64, 114), "much": (110, 154), "about": (150, 180)}
-"""Degrees from the first heading to where the way leads."""
+"""Degrees from the first heading to the direction in which the path begins."""
 _SWEEPS = {"dodge": (40, 160), "bend": (40, 155), "half": (135, 226), "most": (216, 324), "full": (312, 800)}
-"""Degrees flown around a landmark."""
+"""Degrees around a landmark."""
 
 
 class _Flight:
@@ -71,14 +71,14 @@ def _is_bend(flight: _Flight, event: Event) -> bool:
     before, after = event.at - event.metres / 2, event.at + event.metres / 2
     turned = math.degrees(wrap_radians(flight.direction(after) - flight.direction(before)))
     if event.is_turn_back:
-        return abs(turned) > 100  # the other way, more or less; a curve may well be longer than half a circle
+        return abs(turned) > 100  # roughly the other way; the curve may be longer than half a circle
     return event.side * turned > (50 if event.amount == "sharp" else 30)
 
 
 def _is_pass(flight: _Flight, event: Event) -> bool:
     mark = event.marks[0]
     distance = flight.distances(mark)
-    # A landmark may be passed twice: the pass that is meant is where the event is, if it says how near that was.
+    # A landmark may be passed twice. If the event says how near the pass was, it is the one at the event.
     begin = flight.place(event.at - 1.5) if event.metres else 0
     end = flight.place(event.at + 1.5) if event.metres else len(distance)
     at = begin + int(distance[begin:end].argmin())
@@ -163,7 +163,7 @@ _WAY_CHECKS = {
 
 
 def _is_at_mark(flight: _Flight, event: Event) -> bool:
-    """Ends and things around the end that are about one landmark."""
+    """An end, or something around the end, that is about one landmark."""
     mark = event.marks[0]
     radius = flight.layout.landmarks[mark].radius
     distance = float(flight.distances(mark)[-1])

@@ -18,11 +18,11 @@ Kind = Literal[
     "end front", "end short", "end half", "end beside", "end level", "end past", "end between", "end fence",
     "end forward", "end start", "with ahead", "with aside", "with behind", "with fence", "with water",
 ]  # fmt: skip
-"""On the way: turn (first turn), leave (away from what is in view), bend (free of any landmark), pass, both
-(two passed on one side), round (a landmark curved round), between, water (crossed), shore and along (a fence) followed,
-toward. Ends: "end ..." say where to stop; "with ..." only add what is around there."""
+"""On the way: turn (the first turn), leave (away from what is in view), bend (not around a landmark), pass, both (two
+passed on the same side), round (around a landmark), between, water (crossed), shore and along (a fence) followed,
+toward. At the end: "end ..." says where to stop; "with ..." only adds what is around there."""
 ON_THE_SPOT = 5.0
-"""A turn back within less of the path than this is made on the spot, metres; directions are smoothed over two."""
+"""A turn back within less of the path than this counts as on the spot, metres; directions are smoothed over two."""
 _AHEAD = math.radians(30)
 _ABEAM = (math.radians(68), math.radians(112))
 _MAX_SHORT = 14.0
@@ -31,22 +31,22 @@ _MAX_LEVEL = 13.0
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a telling may mention."""
+    """Something that a description may mention."""
 
     kind: Kind
     at: float
-    """Where on the path, metres from its start; the length of the path for what is true at its end."""
+    """Where on the path, metres from its start; what is true at the end is at the length of the path."""
     marks: tuple[int, ...] = ()
-    """Indices of landmarks in the layout; of two that are flown between, the left one comes first."""
+    """Indices of landmarks in the layout; of the two beside a gap, the left one comes first."""
     side: int = 0
-    """1: to the left, or kept on the left; -1 right; 0 neither."""
+    """1: to the left, or with something on the left; -1 right; 0 neither."""
     amount: str = ""
-    """How much: of a turn slight, some, quarter, much or about; of a pass close, by or off; of a round dodge, bend,
-    half, most or full; of a bend some, sharp, back or about (on the spot); of a thing beside the end ahead, abeam or
+    """How much: for a turn slight, some, quarter, much or about; for a pass close, by or off; for a round dodge, bend,
+    half, most or full; for a bend some, sharp, back or about (on the spot); for a thing beside the end ahead, abeam or
     behind."""
     metres: float = 0.0
     colour: str = ""
-    """Of a fence."""
+    """The fence's colour."""
 
     @property
     def is_turn_back(self) -> bool:
@@ -65,13 +65,13 @@ def _first_turn(track: Track) -> Event | None:
         return None
     for amount, most in (("slight", 36), ("some", 66), ("quarter", 112), ("much", 152), ("about", 181)):
         if size < most:
-            # Nobody can tell on which side a turn of 180 degrees was made.
+            # A turn of 180 degrees looks the same to either side.
             return Event("turn", 0.0, side=0 if size > 174 else side, amount=amount)
     return None
 
 
 def _leave(track: Track, turn: Event | None) -> Iterator[Event]:
-    """Turning away from what is in view: a landmark ahead at the start that is behind or aside afterwards."""
+    """Turning away from what is in view: a landmark that is ahead at the start, and aside or behind afterwards."""
     if turn is None or turn.amount in ("slight", "some") or turn.side == 0:
         return
     for mark, beside in enumerate(track.beside):
@@ -185,7 +185,7 @@ def _along(track: Track) -> Iterator[Event]:
 
 
 def _toward(track: Track) -> Iterator[Event]:
-    """What the last straight part of the way, or all of it, is aimed at."""
+    """What the last straight part of the way, or all of it, leads to."""
     begin = max((bend.last for bend in track.bends), default=0)
     last = len(track.points) - 1
     if (last - begin) * SPACING < 5.0 or not track.is_straight(begin, last):
@@ -201,7 +201,7 @@ def _toward(track: Track) -> Iterator[Event]:
 
 
 def way_of(track: Track) -> list[Event]:
-    """What can be told about the way, in the order it happens."""
+    """What can be said about the way, in the order it happens."""
     turn = _first_turn(track)
     rounds = list(_rounds(track))
     curved = {event.marks[0] for event in rounds}
@@ -215,11 +215,11 @@ def way_of(track: Track) -> list[Event]:
     return found
 
 
-# Where a flight ends, as it can be said: in front of the well, just past it, level with it, halfway to it.
+# Where a flight ends: in front of the well, just past it, level with it, halfway to it.
 
 
 def _is_aimed(track: Track, beside: Beside) -> bool:
-    """Whether the landmark is so straight ahead at the end that flying on would lead to it."""
+    """Whether the landmark is so nearly straight ahead at the end that flying on would lead to it."""
     return abs(beside.end_bearing) < math.radians(14) and beside.end_distance < 25
 
 
@@ -245,7 +245,7 @@ def _at_marks(track: Track) -> Iterator[Event]:
 
 
 def _halfway(track: Track) -> Iterator[Event]:
-    """Half the way to something, on a path that leads straight to it from the start."""
+    """Halfway to something, on a path that leads straight to it from the start."""
     if not track.is_straight(0, len(track.points) - 1):
         return
     for mark, beside in enumerate(track.beside):
@@ -287,7 +287,7 @@ def _fences(track: Track) -> Iterator[Event]:
 
 
 def _around(track: Track) -> Iterator[Event]:
-    """What else is in sight of the end, or just behind it."""
+    """What else is in sight at the end, or just behind."""
     for mark, beside in enumerate(track.beside):
         size, distance = math.degrees(abs(beside.end_bearing)), beside.end_distance
         if size < 14 and distance < 22:

@@ -21,8 +21,8 @@ from pvn.corpus.meadow.generator import (
     sample_paragraph,
 )
 from pvn.corpus.narrator.names import narrator_lexicon
+from pvn.corpus.narrator.narration import Narration, narrate
 from pvn.corpus.narrator.returning import sample_returns
-from pvn.corpus.narrator.telling import Narration, narrate
 from pvn.corpus.segments import Segment
 from pvn.world.routes import sample_tour
 from pvn.world.task import Demonstration

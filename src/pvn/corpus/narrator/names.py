@@ -25,7 +25,7 @@ from pvn.world.layout import Layout
 NATURAL = "natural"
 """The author of the names in names.json."""
 NATURAL_SHARE = 0.6
-"""How often a telling uses the names from natural instructions rather than a bank's."""
+"""How often a text uses the names from natural instructions rather than a bank's."""
 RENAMED_SHARE = 0.5
 """Share of the mentions of landmarks that are renamed, where another name fits."""
 _AFTER_A_NAME = (
@@ -39,7 +39,7 @@ _NAME_ENDS = rf"(?=\s*(?:$|[,.;:!?)]|\s(?:{'|'.join(_AFTER_A_NAME.split())})\b))
 
 @functools.cache
 def narrator_lexicon() -> Lexicon:
-    """The names in the bundled banks and in the natural instructions."""
+    """The names in the bundled banks and in natural instructions."""
     content = json.loads((resources.files(__package__) / "names.json").read_text(encoding="utf-8"))
     references = {name: tuple(texts) for name, texts in content["references"].items()}
     natural = Bank(NATURAL, references, tuple(content["fence"]), tuple(content["lake"]), ())
@@ -51,7 +51,7 @@ class Names:
     """The names that one author has for the landmarks of a field, where they fit one landmark alone."""
 
     of_mark: dict[int, tuple[str, ...]]
-    """For each landmark that can be named without doubt, its names."""
+    """For each landmark that has an unambiguous name, its names."""
     fences: tuple[str, ...]
     lakes: tuple[str, ...]
 
@@ -68,7 +68,7 @@ class Names:
         return Names(found, lexicon.fences[author], lexicon.lakes[author])
 
     def can_name(self, marks: Sequence[int]) -> bool:
-        """Whether all of these landmarks can be named without doubt."""
+        """Whether all of these landmarks have unambiguous names."""
         return all(mark in self.of_mark for mark in marks)
 
 
@@ -81,7 +81,7 @@ def _every_name() -> dict[str, tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=1024)
 def _names_of_one(present: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """For each name that fits one of these landmarks alone, all such names of that landmark; present: their classes."""
+    """For each name that fits one landmark alone, all such names of that landmark; present: the landmarks' classes."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in set(present):
         own = narrator_lexicon().fitting_one(_every_name()[kind], kind, present)

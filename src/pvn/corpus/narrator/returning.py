@@ -15,21 +15,21 @@ from pvn.world.layout import sample_layout
 from pvn.world.task import Demonstration, Task
 
 MAX_DISTANCE = 16.0
-"""Landmarks further away are not flown past, metres: there must be room beyond, and time for the way back."""
+"""Landmarks further away are not passed, metres: there must be room beyond, and time for the way back."""
 LOOP_SHARE = 0.5
 """Share of flights that come back in a curve; the others turn on the spot."""
 TO_START_SHARE = 0.65
 """Share of flights that end where they began; the others end at the landmark."""
 ASIDE = 0.6
 """The way back is at least this much further from the landmark than the way out, metres, so that it is clear on which
-side the landmark was passed."""
+side the landmark is passed."""
 MIN_BACK = 4.0
 """Shortest way back, metres."""
 TRIES_PER_FIELD = 400
 
 
 def _way_out(scene: Scene, pose: Pose, mark: int, side: int, generator: np.random.Generator) -> tuple[Points, float]:
-    """A line straight past a landmark, kept on one side, and further; and its direction, radians."""
+    """A line straight past a landmark, on one side of the drone, and further; and its direction, radians."""
     off = pose.offsets(scene.centres[mark])
     gap = scene.radii[mark] * generator.uniform(0.75, 0.9)
     angle = math.atan2(off[1], off[0]) - side * math.asin(min(gap / length_of(*off), 1.0))
@@ -39,7 +39,7 @@ def _way_out(scene: Scene, pose: Pose, mark: int, side: int, generator: np.rando
 
 
 def _end(scene: Scene, pose: Pose, mark: int, place: Points, generator: np.random.Generator) -> Points:
-    """Where a flight ends that comes back from a place (2,): where it began, or on this side of the landmark."""
+    """Where a flight that comes back from a place (2,) ends: where it began, or on this side of the landmark."""
     if generator.random() < TO_START_SHARE:
         return np.array([pose.x, pose.y]) + generator.uniform(-0.6, 0.6, 2)
     off = place - scene.centres[mark]
@@ -51,7 +51,7 @@ def _try_flight(scene: Scene, pose: Pose, mark: int, generator: np.random.Genera
     side = 1 if generator.random() < 0.5 else -1
     out, angle = _way_out(scene, pose, mark, side, generator)
     far, away, is_loop = out[-1], angle - side * math.pi / 2, generator.random() < LOOP_SHARE
-    if is_loop:  # away from the landmark, which would otherwise be flown round
+    if is_loop:  # away from the landmark, so that it is not circled
         radius = generator.uniform(3.0, 4.0)
         centre = far + radius * np.array([math.cos(away), math.sin(away)])
         curve = arc(centre[0], centre[1], radius, away + math.pi, -side * math.pi)

@@ -41,7 +41,7 @@ _SHORTENED = {
     "ss": ("", "s"), "youre": ("you are", "you're"), "youve": ("you have", "you've"), "youll": ("you will", "you'll"),
 }  # fmt: skip
 _WITH_VERBS = ("end forward", "end start", "end again")
-"""Ends whose wordings about going there have verbs of their own."""
+"""Ends whose wordings for going there have a verb."""
 _SIDES = {1: "left", -1: "right", 0: ""}
 
 
@@ -61,7 +61,7 @@ class Content:
 
 
 class Speaker:
-    """Tells one flight. `text` grows clause by clause; references are slots {A}, {B}, ... in it until the end."""
+    """Describes one flight. `text` grows clause by clause; until the end, references are slots {A}, {B}, ... in it."""
 
     def __init__(
         self, track: Track, names: Names, voice: Voice, wordings: Wordings, generator: np.random.Generator
@@ -72,19 +72,19 @@ class Speaker:
         self.clauses: list[tuple[Event, str]] = []
         self._called: dict[int, str] = {}
         self._mentioned: int | None = None  # the landmark that "it" would mean
-        self._reached = 0.0  # how far along the path the telling has come, metres
+        self._reached = 0.0  # how far along the path the text has come, metres
         self._has_turned = abs(track.first_turn) < 0.32  # whether the listener faces the way the path begins
-        self._is_again = False  # whether the end is at something that was passed
+        self._is_again = False  # whether the end is at something that was passed before
         self._is_going = False  # whether "until" or "to" may follow without another verb
         self._drops_articles = generator.random() < voice.drops_articles
         self._unit = self.pick(voice.units)
 
     def pick(self, options: Sequence[str]) -> str:
-        """One of some texts."""
+        """A random text."""
         return options[int(self.generator.random() * len(options))]
 
     def chance(self, share: float) -> bool:
-        """True this often."""
+        """Whether to do something, with this probability."""
         return bool(self.generator.random() < share)
 
     # References
@@ -164,7 +164,7 @@ class Speaker:
         def value(slot: re.Match[str]) -> str:
             if slot[1] not in values:
                 text = self._reference(slot[1], event)
-                if slot[1] != "B":  # everything but a landmark is put differently each time
+                if slot[1] != "B":  # everything but a landmark is worded anew each time
                     return text
                 values["B"] = text
             return values[slot[1]]
@@ -197,7 +197,7 @@ class Speaker:
                 return event.kind
 
     def _way_clause(self, event: Event, may_be_bare: bool) -> tuple[str, bool]:
-        """A clause for an event on the way, and whether it has no verb of its own."""
+        """A clause for an event on the way, and whether it has no verb."""
         key, voice = self._way_key(event), self.voice.name
         has_bare = self.wordings.has(voice, f"{key} bare")
         has_do = self.wordings.has(voice, f"{key} do")
@@ -221,9 +221,9 @@ class Speaker:
             self._has_turned = True
         return filled, is_bare
 
-    def _tell_way(self, events: Sequence[Event]) -> None:
+    def _say_way(self, events: Sequence[Event]) -> None:
         for place, event in enumerate(events):
-            # Without a verb: after another clause, or at the very beginning in a voice that is short of words.
+            # Without a verb: after another clause, or at the very beginning in a terse voice.
             may_be_bare = place > 0 or self.voice.bareness > 0.5 or self.chance(0.12)
             was_going = self._is_going
             words, is_bare = self._way_clause(event, may_be_bare)
@@ -251,7 +251,7 @@ class Speaker:
         return end.kind
 
     def _end_template(self, end: Event, has_way: bool) -> str:
-        """What to say of the end: stop somewhere, stop when something is so, or go to somewhere."""
+        """The wording of the end: stop somewhere, stop when something is so, or go somewhere."""
         key, voice = self._end_key(end), self.voice.name
         draw = self.generator.random()
         form = "place" if draw < 0.5 else "to" if draw < 0.76 else "cond"
@@ -263,12 +263,12 @@ class Speaker:
             template = f"stopping {template}" if has_way and self.chance(0.14) else f"{stop} {template}"
         elif key not in _WITH_VERBS and (not self._is_going or self.chance(0.4)):
             template = f"{{go}} {template}"
-        # Nobody is told to stop before being told to go, except when the goal is all that matters.
+        # "Stop" mostly follows a "go", except where the goal is all that matters.
         if form != "to" and not has_way and self.chance(0.8):
             template = self.pick(("{go} and ", "{go}, ", "{go}, then ")) + template
         return template
 
-    def _tell_end(self, end: Event, has_way: bool) -> None:
+    def _say_end(self, end: Event, has_way: bool) -> None:
         template = self._end_template(end, has_way)
         if not has_way:
             joined = ""
@@ -284,7 +284,7 @@ class Speaker:
             joined = self.pick((", ", ", ", ", then ", ", and then ", " and on "))
         self.text += joined + self._say(end, self._fill(template, end))
 
-    def _tell_goal(self, end: Event) -> None:
+    def _say_goal(self, end: Event) -> None:
         key, voice = self._end_key(end), self.voice.name
         if self.chance(0.45):
             template = self.wordings.pick(voice, f"{key} goal", self.generator)
@@ -292,7 +292,7 @@ class Speaker:
             template = f"{self.pick(self.voice.stop)} {self.wordings.pick(voice, f'{key} place', self.generator)}"
         self.text += self._say(end, self._fill(template, end))
 
-    def _tell_extras(self, extras: Sequence[Event]) -> None:
+    def _say_extras(self, extras: Sequence[Event]) -> None:
         for place, event in enumerate(extras):
             key = f"{event.kind} side" if event.side and event.kind in ("with ahead", "with fence") else event.kind
             tones = [tone for tone in ("warn", "will") if self.wordings.has(self.voice.name, f"{key} {tone}")]
@@ -309,7 +309,7 @@ class Speaker:
             else:
                 self.text += self.pick((", ",) if is_whole else (", with ", ", with ", ", ", " with ")) + filled
 
-    def tell(self, content: Content) -> None:
+    def speak(self, content: Content) -> None:
         """Say everything, in flying order or with the goal first."""
         self._is_again = content.is_again
         opener = self.pick(self.voice.openers)
@@ -317,16 +317,16 @@ class Speaker:
             opener = ""
         if self.chance(GOAL_FIRST_SHARE):
             opener = opener if opener.endswith(", ") else ""
-            self._tell_goal(content.end)
-            self._tell_extras([event for event in content.extras if event.kind != "with water"])
+            self._say_goal(content.end)
+            self._say_extras([event for event in content.extras if event.kind != "with water"])
             if content.way:
                 self._mentioned = None
                 self.text += self.pick(_GET_THERE)
-                self._tell_way(content.way)
+                self._say_way(content.way)
         else:
-            self._tell_way(content.way)
-            self._tell_end(content.end, bool(content.way))
-            self._tell_extras(content.extras)
+            self._say_way(content.way)
+            self._say_end(content.end, bool(content.way))
+            self._say_extras(content.extras)
         if self.text.startswith(("please", "kindly", "first", "just", "now")):
             opener = ""
         self.text = opener + self.text + self.pick(self.voice.closers)
@@ -338,7 +338,7 @@ def fill(text: str, references: dict[str, str]) -> str:
 
 
 def finish(text: str, references: dict[str, str], voice: Voice, noise: float, generator: np.random.Generator) -> str:
-    """The text as it is typed: references in place, perhaps a slip, capitals and full stop as the voice has them."""
+    """The text as it is typed: references filled in, perhaps a slip, and the voice's capitals and full stop."""
     text = fill_slots(text, references, noise, generator)
     text = text.replace("round round ", "around round ")  # "round" and "round bush" without an article
     if voice.abbreviates:

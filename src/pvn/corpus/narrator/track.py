@@ -16,14 +16,14 @@ from pvn.world.task import Demonstration
 SPACING = 0.25
 """Distance between a track's points, metres."""
 SMOOTHING = 5
-"""A direction is that of the chord from this many points before to this many points after."""
+"""A direction is taken along the chord from this many points before to this many points after."""
 FIRST_CHORD = 8
-"""The way begins in the direction of the chord to this point, 2 m on."""
+"""The way begins in the direction of the chord to this point, 2 m ahead."""
 _BENDING = math.radians(5.0)
-"""A path that turns by this much in a metre bends."""
+"""A path bends where it turns by this much in a metre."""
 _MIN_BEND = math.radians(45.0)
 _CURVING = 1.6
-"""A landmark is curved round inside of this many radii."""
+"""A path curves around a landmark within this many radii of it."""
 _MOST_BENDS = 16
 
 
@@ -40,26 +40,26 @@ class Bend:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """How a path goes by one landmark; angles in radians, positive to the left, lengths in metres."""
+    """How a path passes one landmark; angles in radians, positive to the left, lengths in metres."""
 
     nearest_at: int
-    """Index of the track's point that is nearest to the landmark's centre."""
+    """Index of the track's point nearest to the landmark's centre."""
     nearest: float
     bearing_there: float
-    """Direction of the landmark at the nearest point, from the direction of flight."""
+    """Direction of the landmark from the nearest point, relative to the direction of flight."""
     curve_first: int
     """First and last point of the part within 1.6 radii around the nearest point; first > last if there is none."""
     curve_last: int
     swept: float
-    """Angle by which that part goes around the landmark; positive with the landmark on the left."""
+    """Angle by which this part goes around the landmark; positive with the landmark on the left."""
     turned: float
-    """The most by which the direction of flight turns towards the landmark in that part."""
+    """The most that the direction of flight turns towards the landmark in this part."""
     start_distance: float
     start_bearing: float
-    """From the heading at the start."""
+    """Relative to the heading at the start."""
     end_distance: float
     end_bearing: float
-    """From the direction of flight at the end."""
+    """Relative to the direction of flight at the end."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ _ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 _VOICES = re.compile(r"^([a-z|]+): ")
 
 Template = tuple[tuple[str, ...], ...]
-"""Parts, each a choice of texts."""
+"""Parts, each with alternative texts."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.narrator.checks import are_true
 from pvn.corpus.narrator.names import narrator_lexicon
+from pvn.corpus.narrator.narration import narrate
 from pvn.corpus.narrator.returning import sample_returns
-from pvn.corpus.narrator.telling import narrate
 from pvn.world.routes import sample_tour
 
 EAST = [(5, 25), (25, 25)]

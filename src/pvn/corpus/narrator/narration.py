@@ -1,4 +1,4 @@
-"""Describing a flight: which of its events are mentioned, so that a listener knows where to fly and stop."""
+"""Describing a flight: choosing the events to mention, so that a listener knows where to fly and stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pvn.world.task import Demonstration
 TRIES = 4
 """Texts tried until one has the wanted length."""
 LENGTHS = {"short": (3, 12), "middling": (9, 21), "long": (20, 46)}
-"""Words in a text of each of three kinds, which are about equally frequent."""
+"""Fewest and most words in texts of three kinds, which are about equally frequent."""
 _END_WEIGHTS = {
     "end front": 3.0, "end short": 1.0, "end half": 1.6, "end beside": 2.6, "end level": 1.3, "end past": 1.8,
     "end between": 1.6, "end fence": 8.0, "end forward": 0.7, "end start": 12.0,
@@ -38,15 +38,15 @@ _WAY_WEIGHTS = {
 }
 _PASS_WEIGHTS = {"close": 4.0, "by": 3.0, "off": 0.7}
 _NUM_OPTIONAL = {"short": (0, 1), "middling": (1, 3), "long": (3, 4)}
-"""By length: fewest and most events told that the end does not need."""
+"""By length: fewest and most events beyond those that the end needs."""
 MOST_CLAUSES = 5
-"""In one text: nobody keeps more in mind."""
+"""In one text; more would be hard to keep in mind."""
 _NUM_EXTRAS = {"short": (0.92, 0.08, 0.0), "middling": (0.6, 0.4, 0.0), "long": (0.25, 0.5, 0.25)}
-"""By length: shares of texts with no, one and two things told that are around the end."""
-_TOLD_TURN_SHARE = {"short": 0.25, "middling": 0.6, "long": 0.9}
-"""By length: share of texts about coming back that say how it is turned."""
+"""By length: shares of texts that mention none, one and two of the things around the end."""
+_TURN_SHARE = {"short": 0.25, "middling": 0.6, "long": 0.9}
+"""By length: share of texts about coming back that mention the turn."""
 _WATER_SHARE = {"short": 0.6, "middling": 0.85, "long": 0.95}
-"""By length: share of texts that tell water which is crossed."""
+"""By length: share of texts that mention water that is crossed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Clause:
 
     event: Event
     words: str
-    """As in the text, but for capitals and slips."""
+    """As in the text, apart from capitals and slips."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _draw(events: list[Event], weight: Callable[[Event], float], generator: np.r
 
 
 def _is_direct(track: Track, end: Event) -> bool:
-    """Whether somebody who flies straight to the end's landmark comes to the right side of it."""
+    """Whether flying straight to the end's landmark leads to the right side of it."""
     if end.kind not in ("end front", "end half") or not end.marks:
         return False
     off = track.centres[end.marks[0]] - track.points[0]
@@ -88,7 +88,7 @@ def _is_direct(track: Track, end: Event) -> bool:
 
 
 def _is_detour(track: Track) -> bool:
-    """Whether the flight is so much longer than the straight way that its end alone does not tell it."""
+    """Whether the flight is so much longer than the straight way that its end alone does not describe it."""
     return track.length > 2.0 * math.hypot(*(track.points[-1] - track.points[0])) + 8.0
 
 
@@ -97,45 +97,45 @@ def _way_weight(event: Event) -> float:
 
 
 def _turn_back_of(way: Sequence[Event]) -> Event | None:
-    """The first turn back in flight, if there is one."""
+    """The first turn back on the way, if there is one."""
     return next((event for event in way if event.is_turn_back), None)
 
 
 def _passed_before_turn(way: Sequence[Event]) -> list[Event]:
-    """What is clearly passed before the flight turns back: where to do so."""
+    """What is clearly passed before the flight turns back, which shows where to turn."""
     turn = _turn_back_of(way)
     return [event for event in way if turn and event.kind == "pass" and event.amount != "off" and event.at < turn.at]
 
 
 def _is_again(way: Sequence[Event], end: Event) -> bool:
-    """Whether a flight turns back to what it has passed."""
+    """Whether a flight turns back to what it has passed, and ends there."""
     return end.kind == "end front" and any(event.marks == end.marks for event in _passed_before_turn(way))
 
 
 def _with_turn_back(
     found: list[Event], way: list[Event], end: Event, length: str, generator: np.random.Generator
 ) -> list[Event]:
-    """What must be told, with where the flight turns back, if it does, and perhaps without that it turns."""
+    """What must be said, with what is passed before the flight turns back, and perhaps without the turn itself."""
     passed, is_again = _passed_before_turn(way), _is_again(way, end)
     if not passed:
         return found
     found = [*found, next((event for event in passed if is_again and event.marks == end.marks), passed[-1])]
-    # Who is told to come back knows that there is a turn.
-    if (end.kind == "end start" or is_again) and generator.random() > _TOLD_TURN_SHARE[length]:
+    # Where the text says to come back, a turn is understood.
+    if (end.kind == "end start" or is_again) and generator.random() > _TURN_SHARE[length]:
         found = [event for event in found if event is not _turn_back_of(way)]
     return sorted(found, key=lambda event: event.at)
 
 
 def _required(track: Track, way: list[Event], end: Event, length: str, generator: np.random.Generator) -> list[Event]:
-    """What must be told for the end to be found."""
-    # Beside or just past something is one place, whichever way one comes; at a fence there are many.
+    """What must be said for the end to be found."""
+    # Beside or just past something is one place, from wherever it is reached; at a fence there are many.
     is_one_place = end.kind not in ("end fence", "end level", "end short", "end forward")
     needs_way = not is_one_place if length == "short" else not _is_direct(track, end)
     needs_way = needs_way or _is_detour(track) or bool(_passed_before_turn(way))
     found = []
     for event in way:
         if event.kind == "turn":
-            # A slight turn need not be told if it is towards what is named next.
+            # A slight turn can be left out if it is towards what is named next.
             is_slight = event.amount == "slight"
             if not is_slight or (needs_way and end.kind != "end between" and generator.random() < 0.8):
                 found.append(event)
@@ -145,7 +145,7 @@ def _required(track: Track, way: list[Event], end: Event, length: str, generator
         elif event.kind == "bend" and needs_way:
             found.append(event)
         elif event.kind == "water" and event.amount == "across" and generator.random() < _WATER_SHARE[length]:
-            found.append(event)  # people hardly ever leave it out
+            found.append(event)
     found = _with_turn_back(found, way, end, length, generator)
     leaves = [event for event in way if event.kind == "leave"]
     if leaves and found and found[0].kind == "turn" and generator.random() < 0.3:
@@ -154,7 +154,7 @@ def _required(track: Track, way: list[Event], end: Event, length: str, generator
 
 
 def _options(way: list[Event], required: list[Event], end: Event) -> list[Event]:
-    """What else may be told: nothing twice, and nothing that the end says anyway."""
+    """What else may be said: nothing twice, and nothing that the end says anyway."""
     taken = {mark for event in required for mark in event.marks}
     hidden = set(end.marks) if end.kind != "end past" else set()
     return [
@@ -187,7 +187,7 @@ def _choose_way(options: list[Event], required: list[Event], count: int, generat
 
 
 def _merged(way: list[Event], end: Event, generator: np.random.Generator) -> list[Event]:
-    """Two landmarks passed one after the other on one side, sometimes in one clause; not the end's, which is next."""
+    """The way with some pairs of landmarks that are passed on one side in one clause; the end's is not among them."""
     merged: list[Event] = []
     for event in way:
         last = merged[-1] if merged else None
@@ -203,7 +203,7 @@ def _merged(way: list[Event], end: Event, generator: np.random.Generator) -> lis
 def _choose_extras(
     extras: list[Event], way: list[Event], end: Event, length: str, generator: np.random.Generator
 ) -> list[Event]:
-    told = {mark for event in (*way, end) for mark in event.marks}
+    named = {mark for event in (*way, end) for mark in event.marks}
     colours = {event.colour for event in (*way, end) if event.colour}
     draw = generator.random()
     chosen: list[Event] = []
@@ -213,13 +213,13 @@ def _choose_extras(
             event
             for event in extras
             if event not in chosen
-            and not told & set(event.marks)
+            and not named & set(event.marks)
             and event.colour not in colours
             and not any(event.kind == other.kind and event.side == other.side for other in chosen)
         ]
         if left:
             chosen.append(_draw(left, lambda event: 1.0 if event.marks else 4.0, generator))
-            told = told | set(chosen[-1].marks)
+            named = named | set(chosen[-1].marks)
     return chosen
 
 
@@ -232,7 +232,7 @@ def _choose(
     length: str,
     generator: np.random.Generator,
 ) -> Content | None:
-    """What to tell; None if no end can be named without doubt, or a detour cannot be told."""
+    """What to say; None if no end has an unambiguous name, or a detour cannot be described."""
     ends = [event for event in ends if names.can_name(event.marks)]
     if not ends:
         return None
@@ -245,7 +245,7 @@ def _choose(
     if _is_detour(track) and not any(event.kind in needed for event in required):
         return None
     if _turn_back_of(way) is not None and not _passed_before_turn(way):
-        return None  # where to turn back would be anybody's guess
+        return None  # nothing shows where to turn back
     if len(required) >= MOST_CLAUSES:
         return None
     if len(required) > 1 and length == "short":
@@ -296,7 +296,7 @@ def narrate(
         content = _choose(track, way, ends, extras, names, length, generator)
         if content is None:
             return None
-        narration = _tell(content, track, names, voice, generator, noise)
+        narration = _speak(content, track, names, voice, generator, noise)
         if not all(are_true((clause.event for clause in narration.clauses), flight)):
             continue  # borderline, as on which side something is at a sharp corner
         excess = _excess(narration.text, content.length)
@@ -307,11 +307,11 @@ def narrate(
     return best
 
 
-def _tell(
+def _speak(
     content: Content, track: Track, names: Names, voice: Voice, generator: np.random.Generator, noise: float
 ) -> Narration:
     speaker = Speaker(track, names, voice, bundled_wordings(), generator)
-    speaker.tell(content)
+    speaker.speak(content)
     text = finish(speaker.text, speaker.references, voice, noise, generator)
     clauses = tuple(Clause(event, fill(words, speaker.references)) for event, words in speaker.clauses)
     return Narration(text, clauses, voice.name)
