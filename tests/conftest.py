@@ -113,8 +113,8 @@ def _set_landmark_classes(classes):
                 module.LANDMARK_CLASSES = classes
             if hasattr(module, "LANDMARK_NAMES"):
                 module.LANDMARK_NAMES = tuple(classes)
-    if "pvn.simulator.fields" in sys.modules:
-        sys.modules["pvn.simulator.fields"]._tables.cache_clear()
+    if "pvn.world.shapes" in sys.modules:
+        sys.modules["pvn.world.shapes"].catalogue_tables.cache_clear()
 
 
 @pytest.fixture
