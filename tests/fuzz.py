@@ -326,8 +326,7 @@ def _airsim() -> Reader:
     from pvn.bridges.airsim.api import dispatch
     from pvn.bridges.airsim.host import Host
     from pvn.bridges.airsim.images import CameraRenderer
-    from pvn.bridges.airsim.messages import ProtocolError
-    from pvn.bridges.airsim.protocol import Limits, read_requests
+    from pvn.bridges.airsim.protocol import Limits, ProtocolError, read_requests
 
     logging.getLogger("pvn.bridges").setLevel(logging.CRITICAL)  # what is refused is told on the server's console
     renderer = CameraRenderer(_meadow()["train"][0].task.layout, is_full=False)

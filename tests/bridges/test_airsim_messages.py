@@ -6,7 +6,7 @@ pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone
 
 import msgpack
 
-from pvn.bridges.airsim.messages import MessageSplitter, ProtocolError
+from pvn.bridges.airsim.protocol import Limits, MessageSplitter, ProtocolError
 
 VALUES = {
     "numbers": [0, 127, 128, 255, 65535, 2**32 - 1, 2**64 - 1, -1, -32, -33, -128, -(2**15), -(2**31), -(2**63), 0.5],
@@ -21,7 +21,7 @@ VALUES = {
 
 
 def splitter(**limits):
-    return MessageSplitter(**{"max_bytes": 1 << 24, "max_values": 1 << 20, "max_depth": 8, **limits})
+    return MessageSplitter(Limits(**{"max_message_bytes": 1 << 24, "max_values": 1 << 20, **limits}))
 
 
 @pytest.mark.long
@@ -50,13 +50,13 @@ def test_messages_are_cut_where_they_end(kind, step):
     ],
 )
 def test_a_message_is_refused_at_the_byte_that_exceeds_a_limit(content, words):
-    arriving = splitter(max_bytes=1000, max_values=100, max_depth=4)
+    arriving = splitter(max_message_bytes=1000, max_values=100, max_depth=4)
     with pytest.raises(ProtocolError, match=words):
         for place in range(len(content)):
             assert list(arriving.split(content[place : place + 1])) == []
 
 
 def test_limits_are_of_each_message_and_each_list():
-    arriving = splitter(max_bytes=250, max_values=100, max_depth=2)
+    arriving = splitter(max_message_bytes=250, max_values=100, max_depth=2)
     for value in ([[1] * 100] * 2, ["a" * 200], [[], [], {}]):
         assert list(arriving.split(msgpack.packb(value) * 3)) == [msgpack.packb(value)] * 3

@@ -19,8 +19,7 @@ pytest.importorskip("msgpack", reason='needs MessagePack: pip install "pvn-drone
 
 import msgpack
 
-from pvn.bridges.airsim.messages import ProtocolError
-from pvn.bridges.airsim.protocol import READ_BYTES, Limits, RpcRequest, read_requests
+from pvn.bridges.airsim.protocol import READ_BYTES, Limits, ProtocolError, RpcRequest, read_requests
 from pvn.bridges.airsim.settings import SensorSettings, Settings, VehicleSettings
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.corpus.meadow.generator import sample_paragraph

@@ -1,130 +1,91 @@
-"""The AirSim API: one function per call, under AirSim's names.
+"""AirSim's calls by name, and how the arguments that clients send become those of the functions behind them.
 
-Each function takes the host, then the client's arguments; a motion returns a future, what takes work, such as an image,
-a coroutine, all others a plain result. Trailing arguments may be missing, and some functions accept more than they use,
-because the clients of AirSim 1.8 and of Cosys-AirSim differ in what they send.
+Each call is a public function, under AirSim's name, of one of the modules below. It returns a plain result; a motion
+returns a future, and what takes work, such as an image, a coroutine.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_type_hints
 
-from pvn.bridges.airsim import attitude_api, image_api, motion_api, object_api, sensor_api, state_api, world_api
+from pvn.bridges.airsim import image_api, motion_api, object_api, sensor_api, state_api, world_api
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.wire_types import parse_number
-from pvn.bridges.shared.vehicle import TICK_SECONDS
-
-SERVER_VERSION = 4  # that of Cosys-AirSim; its client requires at least this
-MIN_CLIENT_VERSION = 1  # that of AirSim 1.8
-
-
-def ping(host: Host) -> bool:
-    """Answer, to show that the server is alive."""
-    return True
-
-
-def getServerVersion(host: Host) -> int:
-    """The version of the API."""
-    return SERVER_VERSION
-
-
-def getMinRequiredClientVersion(host: Host) -> int:
-    """The oldest client version that is supported."""
-    return MIN_CLIENT_VERSION
-
-
-def enableApiControl(host: Host, is_enabled: Any, vehicle_name: str = "") -> None:
-    """Allow or forbid clients to fly the vehicle."""
-    host.find_drone(vehicle_name).vehicle.has_api_control = bool(is_enabled)
-
-
-def isApiControlEnabled(host: Host, vehicle_name: str = "") -> bool:
-    """Whether clients may fly the vehicle."""
-    return host.find_drone(vehicle_name).vehicle.has_api_control
-
-
-def armDisarm(host: Host, arm: Any, vehicle_name: str = "") -> bool:
-    """Arm or disarm the vehicle and return whether that worked; in the air it cannot be disarmed."""
-    vehicle = host.find_drone(vehicle_name).vehicle
-    if not arm and not vehicle.is_landed:
-        host.tell_once("armDisarm: a drone in the air is not disarmed here; land first")
-        return False
-    vehicle.is_armed = bool(arm)
-    return True
-
-
-def listVehicles(host: Host) -> list[str]:
-    """The names of all vehicles."""
-    return list(host.drones)
-
-
-def simPause(host: Host, is_paused: Any) -> None:
-    """Stop the clock, or let it run."""
-    host.set_paused(bool(is_paused))
-
-
-def simIsPaused(host: Host) -> bool:
-    """Whether the clock is stopped."""
-    return host.is_paused
-
-
-def simContinueForTime(host: Host, seconds: Any) -> Awaitable[None]:
-    """Let the clock run for some seconds, then stop it; answered once it has stopped."""
-    return host.continue_for(parse_number(seconds, "seconds"))
-
-
-def simContinueForFrames(host: Host, frames: Any) -> Awaitable[None]:
-    """Let the clock run for some ticks of 10 ms, then stop it; answered once it has stopped."""
-    return host.continue_for(TICK_SECONDS * parse_number(frames, "frames"))
-
-
-def reset(host: Host) -> None:
-    """Restore the initial state, except for the clock and the objects: vehicles are at home, armed as at first."""
-    host.reset()
-
-
-def _is_call(name: str) -> bool:
-    """Whether a function is one of AirSim's calls; our own names have neither capitals nor these words."""
-    return name != name.lower() or name in ("takeoff", "land", "hover")
-
-
-_MODULES = (state_api, sensor_api, image_api, object_api, world_api, motion_api, attitude_api)
-_CONTROL_CALLS = (
-    ping, getServerVersion, getMinRequiredClientVersion, enableApiControl, isApiControlEnabled, armDisarm, listVehicles,
-    simPause, simIsPaused, simContinueForTime, simContinueForFrames, reset,
-)  # fmt: skip
-
-CALLS: dict[str, Callable[..., Any]] = (
-    {function.__name__: function for function in _CONTROL_CALLS}
-    | {
-        name: function
-        for module in _MODULES
-        for name, function in vars(module).items()
-        if inspect.isfunction(function) and function.__module__ == module.__name__ and _is_call(name)
-    }
-    | world_api.WITHOUT_EFFECT
+from pvn.bridges.airsim.wire_types import (
+    GeoPoint,
+    Pose,
+    parse_geo_point,
+    parse_number,
+    parse_pose,
+    parse_text,
+    parse_vector,
 )
+from pvn.bridges.shared.frames import Vector
+
+_MODULES = (world_api, state_api, sensor_api, image_api, object_api, motion_api)
+_PARSERS: dict[Any, Callable[[Any, str], Any]] = {
+    bool: lambda value, name: bool(value),
+    float: parse_number,
+    str: parse_text,
+    Vector: parse_vector,
+    Pose: parse_pose,
+    GeoPoint: parse_geo_point,
+    Any: lambda value, name: value,
+}
+"""How an argument is checked and read, by its annotation."""
+UNLIMITED = 99
+
+
+def as_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The call behind which a function stands: of the host, and of the arguments as they come over the wire.
+
+    The vehicle's name follows the arguments of a function of a `drone`. A function of a `camera` has the camera's name
+    before its arguments, and after them the vehicle's name and whether the camera stands in the field. Trailing
+    arguments may be missing, and some calls take more than they use, as the clients of AirSim 1.8 and of Cosys-AirSim
+    differ in what they send.
+    """
+    hints, every = get_type_hints(function), inspect.signature(function).parameters.values()
+    own = [one for one in every if one.name not in ("host", "drone", "camera") and one.kind != one.VAR_POSITIONAL]
+    parsers = [(_PARSERS[hints[one.name]], one.name) for one in own]
+    has_drone, has_camera = (any(one.name == name for one in every) for name in ("drone", "camera"))
+    takes_more = has_camera or any(one.kind == one.VAR_POSITIONAL for one in every)
+    least = has_camera + sum(one.default is one.empty for one in own)
+    most = UNLIMITED if takes_more else len(own) + has_drone
+
+    def call(host: Host, *arguments: Any) -> Any:
+        if not least <= len(arguments) <= most:
+            raise ValueError(f"{function.__name__}: got {len(arguments)} arguments, expected {least} to {most}")
+        sent, num_own = arguments[has_camera:], len(parsers)
+        parsed = [parse(value, name) for (parse, name), value in zip(parsers, sent, strict=False)]
+        vehicle_name = sent[num_own] if len(sent) > num_own else ""
+        if has_camera:
+            is_external = len(sent) > num_own + 1 and sent[num_own + 1] is True
+            return function(host, host.find_camera(arguments[0], vehicle_name, is_external), *parsed)
+        return function(host, host.find_drone(vehicle_name), *parsed) if has_drone else function(host, *parsed)
+
+    return call
+
+
+def _does_nothing(name: str, result: Any) -> Callable[..., Any]:
+    def call(host: Host, *arguments: Any) -> Any:
+        host.tell_once(f"{name}: accepted, but does nothing here")
+        return result
+
+    return call
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    name: as_call(function)
+    for module in _MODULES
+    for name, function in vars(module).items()
+    if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+} | {name: _does_nothing(name, result) for names, result in world_api.WITHOUT_EFFECT for name in names.split()}
 """The supported calls, by name."""
-
-
-def _arity(function: Callable[..., Any]) -> tuple[int, int]:
-    """Minimum and maximum number of arguments besides the host."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
-    minimum = sum(parameter.default is parameter.empty for parameter in named)
-    return minimum, len(named) if len(named) == len(parameters) else 99
-
-
-_ARITIES = {name: _arity(function) for name, function in CALLS.items()}
 
 
 def dispatch(host: Host, method: str, arguments: list[Any]) -> Any:
     """The result of a call, or an awaitable of it; raises ValueError if the call itself is wrong."""
     if method not in CALLS:
         raise ValueError(f"{method[:80]}: not supported; docs/airsim.md lists the supported calls")
-    minimum, maximum = _ARITIES[method]
-    if not minimum <= len(arguments) <= maximum:
-        raise ValueError(f"{method}: got {len(arguments)} arguments, expected {minimum} to {maximum}")
     return CALLS[method](host, *arguments)

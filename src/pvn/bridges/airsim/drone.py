@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pvn.bridges.airsim.settings import CameraSettings, Capture, VehicleSettings, camera_key
+from pvn.bridges.airsim.settings import CameraSettings, VehicleSettings, camera_key
+from pvn.bridges.airsim.wire_types import Pose
 from pvn.bridges.shared.frames import (
     NED_ORIGIN_WORLD,
     Quaternion,
@@ -21,23 +22,17 @@ from pvn.bridges.shared.vehicle import Border, Vehicle
 from pvn.geometry import Camera
 
 
-def to_our_body(rotation: Quaternion) -> Quaternion:
-    """A rotation between AirSim's body frames as one between ours, or the other way: y and z change sign."""
-    w, x, y, z = rotation
-    return w, x, -y, -z
-
-
 class MountedCamera:
-    """A camera that clients may move, turn and zoom."""
+    """A camera that clients may move, turn and zoom: on a drone, or standing in the field."""
 
-    def __init__(self, settings: CameraSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: CameraSettings, drone: Drone | None) -> None:
+        self._settings, self._drone = settings, drone
         self.reset()
 
     def reset(self) -> None:
         """As at first."""
         self.position, self.rotation = self._settings.position, self._settings.rotation
-        """Relative to the body, in AirSim's frames."""
+        """In AirSim's frames: relative to the drone's body, or to the middle of the field."""
         self.view: float | None = None
         """Horizontal field of view, radians, if a client has set it."""
         self.distortion = dict.fromkeys(("K1", "K2", "K3", "P1", "P2"), 0.0)
@@ -47,9 +42,21 @@ class MountedCamera:
 
     def lens(self, image_type: int) -> Camera:
         """Size and field of view of a type of image."""
-        capture: Capture = self._settings.captures.get(image_type, self._settings.default_capture)
+        capture = self._settings.captures.get(image_type, self._settings.default_capture)
         view = capture.view if self.view is None else self.view
         return Camera(width=capture.width, height=capture.height, horizontal_view=view, tilt=0.0)
+
+    @property
+    def origin(self) -> Vector:
+        """Where the NED coordinates begin in which clients get its poses, field frame."""
+        return NED_ORIGIN_WORLD if self._drone is None else self._drone.origin
+
+    @property
+    def pose(self) -> Pose:
+        """Position and rotation, field frame; the rotation takes x to the optical axis."""
+        if self._drone is None:
+            return from_ned(self.position), swap_rotation(self.rotation)
+        return self._drone.mounted_pose(self.position, self.rotation)
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Drone:
             is_floating=settings.is_floating,
             num_ticks=num_ticks,
         )
-        self.cameras = {name: MountedCamera(camera) for name, camera in settings.cameras.items()}
+        self.cameras = {name: MountedCamera(camera, self) for name, camera in settings.cameras.items()}
         """By full name, see `settings.camera_key`."""
         self.reset()
 
@@ -89,26 +96,22 @@ class Drone:
         self.last_collision: Collision | None = None
         """Since the last reset."""
         self.sticks = dict.fromkeys(("pitch", "roll", "throttle", "yaw"), 0.0)
-        """The remote control's, which moveByRC moves; -1 to 1, the throttle 0 to 1."""
+        """The remote control's, which moveByRC moves: -1 to 1."""
 
     @property
     def origin(self) -> Vector:
         """Where this drone's NED coordinates begin, field frame: its home, as in AirSim."""
         return self.vehicle.home
 
-    def mounted_pose(self, position: Vector, rotation: Quaternion) -> tuple[Vector, Quaternion]:
-        """Position and rotation, field frame, of something mounted on the body as AirSim says.
+    def mounted_pose(self, position: Vector, rotation: Quaternion) -> Pose:
+        """Position and rotation, field frame, of something mounted on the body, given in AirSim's body frame.
 
         The rotation takes x to where it looks, y to its left and z to its up.
         """
-        body = self.vehicle.rotation
-        offset = rotate_vector(body, swap_rates(position))  # y and z change sign, as for rates
-        x, y, z = (one + other for one, other in zip(self.vehicle.position, offset, strict=True))
-        return (x, y, z), multiply_quaternions(body, to_our_body(rotation))
-
-    def camera_pose(self, camera: MountedCamera) -> tuple[Vector, Quaternion]:
-        """Position and rotation of a camera, field frame, as for `mounted_pose`."""
-        return self.mounted_pose(camera.position, camera.rotation)
+        body, (w, x, y, z) = self.vehicle.rotation, rotation
+        offset = rotate_vector(body, swap_rates(position))  # from AirSim's body frame to ours y and z change sign
+        east, north, up = (one + other for one, other in zip(self.vehicle.position, offset, strict=True))
+        return (east, north, up), multiply_quaternions(body, (w, x, -y, -z))
 
     def find_camera(self, name: object) -> MountedCamera:
         """The camera of a name."""
@@ -118,7 +121,11 @@ class Drone:
             raise ValueError(f"camera: got {str(name)[:80]!r}, expected one of {known}; settings.json can add others")
         return camera
 
-
-def external_pose(camera: MountedCamera) -> tuple[Vector, Quaternion]:
-    """Position and rotation, field frame, of a camera that stands in the field."""
-    return from_ned(camera.position, NED_ORIGIN_WORLD), swap_rotation(camera.rotation)
+    def check_may_fly(self) -> None:
+        """Refuse motions of a vehicle that cannot fly now."""
+        if self.vehicle.is_floating:
+            raise ValueError("a vehicle of type ComputerVision does not fly; use simSetVehiclePose")
+        if not self.vehicle.has_api_control:
+            raise ValueError("API control is off; call enableApiControl(True) first")
+        if not self.vehicle.is_armed:
+            raise ValueError("the vehicle is not armed; call armDisarm(True) first")

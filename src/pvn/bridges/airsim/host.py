@@ -8,14 +8,17 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim.drone import Collision, Drone, MountedCamera, external_pose
+from pvn.bridges.airsim import sensors
+from pvn.bridges.airsim.drone import Collision, Drone, MountedCamera
 from pvn.bridges.airsim.images import ImageRequest, View, render_image
 from pvn.bridges.airsim.scene import Scene
 from pvn.bridges.airsim.settings import Settings, VehicleSettings
+from pvn.bridges.airsim.wire_types import GeoPoint
 from pvn.bridges.shared.clock import ClockedVehicles
-from pvn.bridges.shared.frames import Quaternion, Vector, swap_vector
+from pvn.bridges.shared.frames import Vector, from_ned, swap_vector, to_ned
+from pvn.bridges.shared.motions import Motion
 from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
-from pvn.bridges.shared.vehicle import Border, Vehicle
+from pvn.bridges.shared.vehicle import Border, Vehicle, clamp_position
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,9 @@ class Host(ClockedVehicles):
         self.settings, self.border = settings, border
         self.scene = Scene(renderer)
         self.drones: dict[str, Drone] = {}
-        self.external_cameras = {name: MountedCamera(camera) for name, camera in settings.external_cameras.items()}
+        self.external_cameras = {
+            name: MountedCamera(camera, None) for name, camera in settings.external_cameras.items()
+        }
         self.wind: Vector = swap_vector(settings.wind)
         """m/s, field frame."""
         for name, vehicle in settings.vehicles.items():
@@ -101,7 +106,7 @@ class Host(ClockedVehicles):
         for camera in self.external_cameras.values():
             camera.reset()
 
-    def find_camera(self, name: Any, vehicle_name: str, is_external: Any) -> MountedCamera:
+    def find_camera(self, name: Any, vehicle_name: Any, is_external: bool) -> MountedCamera:
         """A drone's camera, or one that stands in the field."""
         if not is_external:
             return self.find_drone(vehicle_name).find_camera(name)
@@ -110,15 +115,44 @@ class Host(ClockedVehicles):
             raise ValueError(f"external camera: got {str(name)[:80]!r}, expected {known}")
         return self.external_cameras[name]
 
-    def camera_pose(self, name: Any, vehicle_name: str, is_external: Any) -> tuple[Vector, Quaternion]:
-        """Position and rotation of a camera, field frame; the rotation takes x to the optical axis."""
-        camera = self.find_camera(name, vehicle_name, is_external)
-        return external_pose(camera) if is_external else self.find_drone(vehicle_name).camera_pose(camera)
+    def geo_point(self, position_world: Vector) -> GeoPoint:
+        """Where a position, field frame, is on the globe."""
+        return sensors.to_geo_point(position_world, self.settings.origin)
 
-    def view(self, name: Any, image_type: int, vehicle_name: str, is_external: Any) -> View:
+    def reach(self, drone: Drone, position_ned: Vector) -> Vector:
+        """Where, field frame, a drone gets that is sent to an NED position; raises or tells if that is elsewhere."""
+        wanted = from_ned(position_ned, drone.origin)
+        reached = clamp_position(wanted, self.border)
+        if max(abs(one - other) for one, other in zip(wanted, reached, strict=True)) > 1e-6:
+            got = ", ".join(f"{part:g}" for part in position_ned)
+            place = ", ".join(f"{part:g}" for part in to_ned(reached, drone.origin))
+            message = f"got position ({got}), north east down, which is beyond where drones can fly"
+            if self.border == "refuse":
+                raise ValueError(
+                    f"{message}; the nearest place is ({place}); start the server with --border open or stop"
+                )
+            self.tell_once(f"{message}: flown to ({place}) instead; --border open has no fence")
+        return reached
+
+    def fly(self, drone: Drone, motion: Motion) -> asyncio.Future[bool]:
+        """Start a motion; the future holds whether it succeeded, once it is over."""
+        drone.check_may_fly()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def on_done(has_succeeded: bool) -> None:
+            if not future.done():
+                future.set_result(has_succeeded)
+
+        # A client that disconnects cancels its futures; the clock must not keep running on its account.
+        future.add_done_callback(lambda _: drone.vehicle.stop_waiting(on_done))
+        drone.vehicle.start_motion(motion, on_done)
+        self.wake_clock()
+        return future
+
+    def view(self, camera: MountedCamera, image_type: int) -> View:
         """What a camera sees at this moment."""
-        lens = self.find_camera(name, vehicle_name, is_external).lens(image_type)
-        row = make_camera_row(*self.camera_pose(name, vehicle_name, is_external), lens)
+        lens = camera.lens(image_type)
+        row = make_camera_row(*camera.pose, lens)
         return View(renderer=self.scene.renderer, camera_row=row, camera=lens, object_ids=self.scene.object_ids)
 
     def render_image(self, view: View, request: ImageRequest) -> Awaitable[dict[str, Any]]:

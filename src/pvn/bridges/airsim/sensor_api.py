@@ -1,18 +1,20 @@
-"""The calls of the AirSim API that read a vehicle's sensors."""
+"""AirSim's calls that read a vehicle's sensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.images import segmentation_colours
 from pvn.bridges.airsim.settings import DISTANCE_SENSOR, GPU_LIDAR, LIDAR, SensorSettings
-from pvn.bridges.airsim.state_api import encode_geo_point, geo_point
 from pvn.bridges.airsim.wire_types import encode_pose, encode_quaternion, encode_vector
-from pvn.bridges.shared.frames import swap_rates, swap_vector
+from pvn.bridges.shared.frames import swap_rates, swap_rotation, swap_vector
 
 _GYROSCOPE, _ACCELEROMETER, _BAROMETER, _MAGNETOMETER = range(4)
 _FIX_3D = 3
@@ -24,23 +26,21 @@ def _noisy(drone: Drone, sensor: int, sigma: float, values: Any) -> dict[str, fl
     return encode_vector((sensors.noise(drone, sensor, sigma) + values).tolist())
 
 
-def getImuData(host: Host, imu_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+def getImuData(host: Host, drone: Drone, imu_name: Any = "") -> dict[str, Any]:
     """The true attitude; body rates and specific force with noise, forward right down."""
-    drone = host.find_drone(vehicle_name)
     rates, force = swap_rates(drone.vehicle.rates_body), sensors.specific_force(drone)
     return {
         "time_stamp": drone.vehicle.time_ns,
-        "orientation": encode_quaternion(sensors.attitude(drone)),
+        "orientation": encode_quaternion(swap_rotation(drone.vehicle.rotation)),
         "angular_velocity": _noisy(drone, _GYROSCOPE, sensors.GYROSCOPE_NOISE, rates),
         "linear_acceleration": _noisy(drone, _ACCELEROMETER, sensors.ACCELEROMETER_NOISE, force),
     }
 
 
-def getBarometerData(host: Host, barometer_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+def getBarometerData(host: Host, drone: Drone, barometer_name: Any = "") -> dict[str, Any]:
     """Pressure with noise, Pa; the altitude it stands for, metres; and the pressure at sea level, hPa."""
-    drone = host.find_drone(vehicle_name)
     error = float(sensors.noise(drone, _BAROMETER, sensors.PRESSURE_NOISE_PA)[0])
-    pressure = sensors.air(geo_point(host, drone)[2])[0] + error
+    pressure = sensors.air(host.geo_point(drone.vehicle.position).altitude)[0] + error
     return {
         "time_stamp": drone.vehicle.time_ns,
         "altitude": sensors.altitude_of_pressure(pressure),
@@ -49,9 +49,8 @@ def getBarometerData(host: Host, barometer_name: str = "", vehicle_name: str = "
     }
 
 
-def getMagnetometerData(host: Host, magnetometer_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+def getMagnetometerData(host: Host, drone: Drone, magnetometer_name: Any = "") -> dict[str, Any]:
     """The earth's magnetic field with noise, Gauss, forward right down."""
-    drone = host.find_drone(vehicle_name)
     field = sensors.to_body(drone, sensors.magnetic_field(host.settings.origin))
     return {
         "time_stamp": drone.vehicle.time_ns,
@@ -60,13 +59,12 @@ def getMagnetometerData(host: Host, magnetometer_name: str = "", vehicle_name: s
     }
 
 
-def getGpsData(host: Host, gps_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
-    """The true place on the globe and velocity, NED, as by a receiver that has its fix."""
-    drone = host.find_drone(vehicle_name)
+def getGpsData(host: Host, drone: Drone, gps_name: Any = "") -> dict[str, Any]:
+    """The true place on the globe and velocity, NED, as from a receiver that has its fix."""
     return {
         "time_stamp": drone.vehicle.time_ns,
         "gnss": {
-            "geo_point": encode_geo_point(geo_point(host, drone)),
+            "geo_point": host.geo_point(drone.vehicle.position)._asdict(),
             "eph": GPS_ERROR_M,
             "epv": GPS_ERROR_M,
             "velocity": encode_vector(swap_vector(drone.vehicle.velocity)),
@@ -88,63 +86,59 @@ def _find_sensor(drone: Drone, name: Any, kinds: tuple[int, ...]) -> SensorSetti
     return fitting[name]
 
 
-def getDistanceSensorData(host: Host, distance_sensor_name: str = "", vehicle_name: str = "") -> dict[str, Any]:
+def getDistanceSensorData(host: Host, drone: Drone, distance_sensor_name: Any = "") -> dict[str, Any]:
     """Metres to what the sensor looks at, without noise, as AirSim's."""
-    drone = host.find_drone(vehicle_name)
     sensor = _find_sensor(drone, distance_sensor_name, (DISTANCE_SENSOR,))
-    position, rotation = sensors.relative_pose(sensor)
     return {
         "time_stamp": drone.vehicle.time_ns,
         "distance": sensors.measure_distance(drone, sensor, host.scene.renderer),
         "min_distance": sensor.min_distance,
         "max_distance": sensor.max_distance,
-        "relative_pose": {"position": encode_vector(position), "orientation": encode_quaternion(rotation)},
+        "relative_pose": {
+            "position": encode_vector(sensor.position),
+            "orientation": encode_quaternion(sensor.rotation),
+        },
     }
 
 
-async def _measure_later(host: Host, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a scan measures, in another thread; like an image a coroutine, so that no work is done before its turn."""
-    return await host.run_in_thread(measure)
+Encoder = Callable[[npt.NDArray[np.float64], list[int]], dict[str, Any]]
+"""Points (P, 3) and the segmentation number of each, as AirSim sends them."""
 
 
-def getLidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Coroutine[Any, Any, dict[str, Any]]:
-    """The points that one rotation meets, without noise, as AirSim's; and the segmentation number of each."""
-    drone = host.find_drone(vehicle_name)
-    sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
-    renderer, ids, origin, time_ns = host.scene.renderer, host.scene.object_ids, drone.origin, drone.vehicle.time_ns
-    pose = encode_pose(*sensors.sensor_pose(drone, sensor), origin)
-    scan = sensors.prepare_scan(drone, sensor, renderer)
-
-    def measure() -> dict[str, Any]:
-        points, landmarks = scan()
-        return {
-            "time_stamp": time_ns,
-            "point_cloud": points.ravel().tolist() or [0.0],  # as AirSim's RPC library cannot send empty lists
-            "pose": pose,
-            "segmentation": [ids[index + 2] if index >= 0 else ids[1] for index in landmarks.tolist()] or [0],
-            "groundtruth": [],
-        }
-
-    return _measure_later(host, measure)
-
-
-def getGPULidarData(host: Host, lidar_name: str = "", vehicle_name: str = "") -> Coroutine[Any, Any, dict[str, Any]]:
-    """As getLidarData, but five numbers for each point: x, y, z, its segmentation colour, and an intensity of 1."""
-    drone = host.find_drone(vehicle_name)
+def _scan(host: Host, drone: Drone, lidar_name: Any, encode: Encoder) -> Coroutine[Any, Any, dict[str, Any]]:
+    """One rotation of a lidar from where the drone is now; a coroutine, so that no work is done before its turn."""
     sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
     ids, time_ns = host.scene.object_ids, drone.vehicle.time_ns
-    pose = encode_pose(*sensors.sensor_pose(drone, sensor), drone.origin)
+    pose = encode_pose(*drone.mounted_pose(sensor.position, sensor.rotation), drone.origin)
     scan = sensors.prepare_scan(drone, sensor, host.scene.renderer)
 
     def measure() -> dict[str, Any]:
         points, landmarks = scan()
-        colours = segmentation_colours([ids[index + 2] if index >= 0 else ids[1] for index in landmarks.tolist()])
-        packed = (colours.astype(int) * [1 << 16, 1 << 8, 1]).sum(-1).tolist()
-        cloud = [
-            value
-            for point, colour in zip(points.tolist(), packed, strict=True)
-            for value in (*point, float(colour), 1.0)
-        ]
-        return {"time_stamp": time_ns, "point_cloud": cloud or [0.0], "pose": pose}
+        seen = [ids[index + 2] if index >= 0 else ids[1] for index in landmarks.tolist()]
+        return {"time_stamp": time_ns, "pose": pose, **encode(points, seen)}
 
-    return _measure_later(host, measure)
+    async def later() -> dict[str, Any]:
+        return await host.run_in_thread(measure)
+
+    return later()
+
+
+def getLidarData(host: Host, drone: Drone, lidar_name: Any = "") -> Coroutine[Any, Any, dict[str, Any]]:
+    """The points that one rotation meets, without noise, as AirSim's; and the segmentation number of each."""
+
+    def encode(points: npt.NDArray[np.float64], ids: list[int]) -> dict[str, Any]:
+        cloud = points.ravel().tolist() or [0.0]  # as AirSim's RPC library cannot send empty lists
+        return {"point_cloud": cloud, "segmentation": ids or [0], "groundtruth": []}
+
+    return _scan(host, drone, lidar_name, encode)
+
+
+def getGPULidarData(host: Host, drone: Drone, lidar_name: Any = "") -> Coroutine[Any, Any, dict[str, Any]]:
+    """As getLidarData, but five numbers for each point: x, y, z, its segmentation colour, and an intensity of 1."""
+
+    def encode(points: npt.NDArray[np.float64], ids: list[int]) -> dict[str, Any]:
+        colour = (segmentation_colours(ids).astype(float) * [1 << 16, 1 << 8, 1]).sum(-1, keepdims=True)
+        cloud = np.concatenate([points, colour, np.ones_like(colour)], -1)
+        return {"point_cloud": cloud.ravel().tolist() or [0.0]}
+
+    return _scan(host, drone, lidar_name, encode)

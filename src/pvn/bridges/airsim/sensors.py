@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.settings import SensorSettings
-from pvn.bridges.shared.frames import Quaternion, Vector, rotate_vector, swap_rates, swap_rotation, swap_vector, to_ned
+from pvn.bridges.airsim.wire_types import GeoPoint
+from pvn.bridges.shared.frames import Vector, from_ned, rotate_vector, swap_rates, swap_vector, to_ned
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.simulator.quadcopter import GRAVITY
@@ -31,9 +32,6 @@ MEAN_FIELD_GAUSS = 0.312
 POLE_LATITUDE, POLE_LONGITUDE = math.radians(80.31), math.radians(-72.62)
 METRES_PER_DEGREE = 111_319.5
 
-GeoPoint = tuple[float, float, float]
-"""Latitude and longitude, degrees; altitude, metres."""
-
 
 def noise(drone: Drone, sensor: int, sigma: float) -> npt.NDArray[np.float64]:
     """Three independent errors of a sensor in the current tick."""
@@ -43,17 +41,23 @@ def noise(drone: Drone, sensor: int, sigma: float) -> npt.NDArray[np.float64]:
 def to_geo_point(position_world: Vector, origin: GeoPoint) -> GeoPoint:
     """A position, field frame, on the globe, with the middle of the field at `origin`."""
     north, east, down = to_ned(position_world)
-    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin[0]))
-    return origin[0] + north / METRES_PER_DEGREE, origin[1] + east / metres_per_degree_east, origin[2] - down
+    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin.latitude))
+    return GeoPoint(
+        origin.latitude + north / METRES_PER_DEGREE,
+        origin.longitude + east / metres_per_degree_east,
+        origin.altitude - down,
+    )
 
 
 def from_geo_point(point: GeoPoint, origin: GeoPoint) -> Vector:
-    """The NED position, from the middle of the field, of a point on the globe."""
-    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin[0]))
-    return (
-        (point[0] - origin[0]) * METRES_PER_DEGREE,
-        (point[1] - origin[1]) * metres_per_degree_east,
-        origin[2] - point[2],
+    """The position, field frame, of a point on the globe."""
+    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin.latitude))
+    return from_ned(
+        (
+            (point.latitude - origin.latitude) * METRES_PER_DEGREE,
+            (point.longitude - origin.longitude) * metres_per_degree_east,
+            origin.altitude - point.altitude,
+        )
     )
 
 
@@ -71,7 +75,7 @@ def altitude_of_pressure(pressure_pa: float) -> float:
 
 def magnetic_field(origin: GeoPoint) -> Vector:
     """The earth's field, Gauss, north east down: that of a dipole along AirSim's magnetic pole."""
-    latitude, east_of_pole = math.radians(origin[0]), math.radians(origin[1]) - POLE_LONGITUDE
+    latitude, east_of_pole = math.radians(origin.latitude), math.radians(origin.longitude) - POLE_LONGITUDE
     cosine = math.sin(latitude) * math.sin(POLE_LATITUDE)
     cosine += math.cos(latitude) * math.cos(POLE_LATITUDE) * math.cos(east_of_pole)
     sine = math.sqrt(1 - cosine * cosine)
@@ -96,14 +100,9 @@ def specific_force(drone: Drone) -> Vector:
     return to_body(drone, (x, y, z - GRAVITY))
 
 
-def sensor_pose(drone: Drone, sensor: SensorSettings) -> tuple[Vector, Quaternion]:
-    """Position and rotation of a sensor, field frame, see `Drone.mounted_pose`."""
-    return drone.mounted_pose(sensor.position, sensor.rotation)
-
-
 def measure_distance(drone: Drone, sensor: SensorSettings, renderer: CameraRenderer) -> float:
     """Metres to what a distance sensor looks at, within its limits."""
-    position, rotation = sensor_pose(drone, sensor)
+    position, rotation = drone.mounted_pose(sensor.position, sensor.rotation)
     depth, _ = renderer.cast_rays(position, np.array([rotate_vector(rotation, (1, 0, 0))]))
     distance = float(depth[0]) or math.inf
     return min(max(distance, sensor.min_distance), sensor.max_distance)
@@ -131,7 +130,7 @@ def prepare_scan(drone: Drone, sensor: SensorSettings, renderer: CameraRenderer)
 
     Points are in the sensor's frame, forward right down; or north east down from the drone's home.
     """
-    position, rotation = sensor_pose(drone, sensor)
+    position, rotation = drone.mounted_pose(sensor.position, sensor.rotation)
     offset = np.array(to_ned(position, drone.origin))
     matrix = np.array([rotate_vector(rotation, axis) for axis in ((1, 0, 0), (0, -1, 0), (0, 0, -1))])
 
@@ -146,13 +145,3 @@ def prepare_scan(drone: Drone, sensor: SensorSettings, renderer: CameraRenderer)
         return directions_world[is_met][:, [1, 0, 2]] * [1, 1, -1] * distances + offset, landmark[is_met]
 
     return scan
-
-
-def relative_pose(sensor: SensorSettings) -> tuple[Vector, Quaternion]:
-    """Where a sensor is mounted, in AirSim's body frame."""
-    return sensor.position, sensor.rotation
-
-
-def attitude(drone: Drone) -> Quaternion:
-    """The true attitude, AirSim's frames."""
-    return swap_rotation(drone.vehicle.rotation)

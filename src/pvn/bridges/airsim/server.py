@@ -12,9 +12,8 @@ from typing import Any
 
 from pvn.bridges.airsim.api import dispatch
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.messages import ProtocolError
 from pvn.bridges.airsim.options import AirSimServerOptions
-from pvn.bridges.airsim.protocol import Limits, RpcRequest, encode_response, read_requests
+from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encode_response, read_requests
 from pvn.bridges.airsim.settings import Capture, Settings, VehicleSettings, default_cameras, read_settings
 from pvn.bridges.shared.serving import FieldServer, cannot_listen
 from pvn.world.layout import Layout

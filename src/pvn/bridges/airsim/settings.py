@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pvn.bridges.airsim.wire_types import GeoPoint
 from pvn.bridges.shared.frames import Quaternion, Vector, multiply_quaternions
 from pvn.files import parse_json
 
@@ -140,8 +141,8 @@ class Settings:
     vehicles: Mapping[str, VehicleSettings] = field(default_factory=lambda: {"SimpleFlight": VehicleSettings()})
     external_cameras: Mapping[str, CameraSettings] = field(default_factory=dict)
     """Cameras that stand in the field: positions are north, east, down from its middle."""
-    origin: tuple[float, float, float] = (47.641468, -122.140165, 122.0)
-    """Latitude and longitude, degrees, and altitude, metres, of the middle of the field; AirSim's by default."""
+    origin: GeoPoint = GeoPoint(47.641468, -122.140165, 122.0)
+    """The middle of the field on the globe; AirSim's by default."""
     wind: Vector = (0.0, 0.0, 0.0)
     """m/s, north, east, down."""
     clock_speed: float = 1.0
@@ -277,10 +278,10 @@ def parse_settings(text: str, capture: Capture = Capture(), where: Path | str = 
             if _child(vehicles, name).get("AutoCreate", True)
         },
         external_cameras=_cameras(_child(content, "ExternalCameras"), usual, {}),
-        origin=(
-            _number(geo_point, "Latitude", home[0]),
-            _number(geo_point, "Longitude", home[1]),
-            _number(geo_point, "Altitude", home[2]),
+        origin=GeoPoint(
+            _number(geo_point, "Latitude", home.latitude),
+            _number(geo_point, "Longitude", home.longitude),
+            _number(geo_point, "Altitude", home.altitude),
         ),
         wind=_position(_child(content, "Wind"), (0.0, 0.0, 0.0)),
         clock_speed=_number(content, "ClockSpeed", 1.0),

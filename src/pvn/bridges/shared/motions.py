@@ -99,9 +99,20 @@ def _climb_lead(airframe: Airframe) -> float:
 CLIMB_LEAD_S = _climb_lead(Airframe())
 
 
-def altitude_for_climb(state: VehicleState, climb: float) -> float:
-    """The altitude set-point, metres, that makes the drone climb at a rate, m/s."""
-    return max(state.position[2] + CLIMB_LEAD_S * _clamp(climb, MAX_CLIMB), LOWEST)
+HeightControl = Callable[[VehicleState], float]
+"""Returns the altitude set-point now, metres."""
+
+
+def hold_altitude(altitude: float) -> HeightControl:
+    """Hold an altitude above the ground, metres."""
+    held = max(altitude, LOWEST)
+    return lambda state: held
+
+
+def climb_at(rate: float) -> HeightControl:
+    """Climb at a rate, m/s."""
+    limited = _clamp(rate, MAX_CLIMB)
+    return lambda state: max(state.position[2] + CLIMB_LEAD_S * limited, LOWEST)
 
 
 def hover(altitude: float) -> Motion:
@@ -110,31 +121,22 @@ def hover(altitude: float) -> Motion:
     return lambda state: (setpoint, None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VelocityTarget:
-    """A horizontal velocity to hold, with a rate of climb or an altitude."""
-
-    velocity: tuple[float, float]
-    """m/s, east and north."""
-    climb: float | None = None
-    """m/s; 0 holds the altitude at which the motion starts, None holds `altitude`."""
-    altitude: float = 0.0
-    """Metres, field frame; used when climb is None."""
+def _is_over(state: VehicleState, start: VehicleState, duration_s: float) -> bool | None:
+    # Half a microsecond of tolerance, as times are sums of many steps.
+    return True if state.time_s - start.time_s >= duration_s - 5e-7 else None
 
 
-def hold_velocity(target: VelocityTarget, yaw_control: YawControl, duration_s: float, start: VehicleState) -> Motion:
-    """Hold a velocity for a time."""
-    speed = math.hypot(*target.velocity)
+def hold_velocity(
+    velocity: tuple[float, float], height: HeightControl, yaw_control: YawControl, duration_s: float,
+    start: VehicleState,
+) -> Motion:  # fmt: skip
+    """Hold a velocity, m/s, east and north, for a time."""
+    speed = math.hypot(*velocity)
     scale = min(1.0, MAX_SPEED / speed) if speed else 1.0
-    velocity = target.velocity[0] * scale, target.velocity[1] * scale
-    held_altitude = start.position[2] if target.climb == 0 else target.altitude
-    held_altitude = max(held_altitude, LOWEST)
+    held = velocity[0] * scale, velocity[1] * scale
 
     def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
-        altitude = altitude_for_climb(state, target.climb) if target.climb else held_altitude
-        setpoint = Setpoint(velocity, yaw_control(state, velocity), altitude)
-        # Half a microsecond of tolerance, as times are sums of many steps.
-        return setpoint, True if state.time_s - start.time_s >= duration_s - 5e-7 else None
+        return Setpoint(held, yaw_control(state, held), height(state)), _is_over(state, start, duration_s)
 
     return motion
 
@@ -144,12 +146,12 @@ _DRAG = 4 * Airframe().rotor_drag * hover_rotor_speed(Airframe()) / Airframe().m
 
 
 def hold_attitude(
-    right_down: float, nose_down: float, yaw_control: YawControl, climb: float | None, altitude: float,
-    duration_s: float, start: VehicleState,
+    right_down: float, nose_down: float, height: HeightControl, yaw_control: YawControl, duration_s: float,
+    start: VehicleState,
 ) -> Motion:  # fmt: skip
-    """Lean by two angles, radians, for a time, at an altitude, or climbing at a rate if `climb` is not None.
+    """Lean by two angles, radians, for a time.
 
-    The controller holds velocities; the one that makes it lean so far is computed from its law, ever anew. It leans
+    The controller holds velocities. In each tick the one that makes it lean so far is computed from its law; it leans
     at most as far as the airframe allows.
     """
     ahead, right = GRAVITY * math.tan(_clamp(nose_down, 1.0)), GRAVITY * math.tan(_clamp(right_down, 1.0))
@@ -158,12 +160,9 @@ def hold_attitude(
     def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
         cos, sin = math.cos(state.yaw), math.sin(state.yaw)
         push = ahead * cos + right * sin, ahead * sin - right * cos
-        velocity = tuple(
-            (wanted + gain * now) / (gain + _DRAG) for wanted, now in zip(push, state.velocity[:2], strict=True)
-        )
-        height = altitude if climb is None else altitude_for_climb(state, climb)
-        setpoint = Setpoint((velocity[0], velocity[1]), yaw_control(state, (0.0, 0.0)), max(height, LOWEST))
-        return setpoint, True if state.time_s - start.time_s >= duration_s - 5e-7 else None
+        east, north = ((want + gain * now) / (gain + _DRAG) for want, now in zip(push, state.velocity[:2], strict=True))
+        setpoint = Setpoint((east, north), yaw_control(state, (0.0, 0.0)), height(state))
+        return setpoint, _is_over(state, start, duration_s)
 
     return motion
 
@@ -197,7 +196,7 @@ def follow_path(
         east, north, up = (goal - here for goal, here in zip(remaining[0], state.position, strict=True))
         distance = math.hypot(east, north, up)
         pace = min(speed, APPROACH_GAIN * distance) / max(distance, 1e-9)
-        altitude = altitude_for_climb(state, up * pace)
+        altitude = climb_at(up * pace)(state)
         has_arrived = distance < ARRIVAL_DISTANCE_M and math.hypot(*state.velocity) < ARRIVAL_SPEED
         is_late = state.time_s - start.time_s >= timeout_s
         setpoint = Setpoint((east * pace, north * pace), yaw_control(state, (east, north)), altitude)
