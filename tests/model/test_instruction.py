@@ -1,12 +1,10 @@
 """Sentences as embeddings."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from pvn.corpus.vocabulary import UNKNOWN
-from pvn.model.instruction import EncodedInstructions, InstructionEncoder, SlotEncoder, pad_tokens
+from pvn.model.instruction import InstructionEncoder, SlotEncoder, pad_tokens
 
 
 def slots(word_dropout=0.0):
@@ -56,11 +54,3 @@ def test_in_training_some_words_are_read_as_unknown_ones():
         embedding = encoder(sentence).embedding[0]
         found |= {words for words, other in heard.items() if torch.allclose(embedding, other, atol=1e-6)}
     assert found == set(heard)
-
-
-def test_chosen_instructions_bring_all_that_was_made_of_them():
-    """Also the filters, which are there in flight alone."""
-    made = EncodedInstructions(torch.randn(3, 4), torch.randn(3, 5, 2), torch.rand(3, 5) > 0.5, torch.randn(3, 6))
-    which = torch.tensor([2, 0, 0, 1])
-    assert all(torch.equal(value, vars(made)[name][which]) for name, value in vars(made[which]).items())
-    assert replace(made, filters=None)[which].filters is None

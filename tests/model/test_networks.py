@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 
-from pvn.model.layers import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.lingunet import LingUNet
-from pvn.model.resnet import ResNet, average_pool, normalised
+from pvn.model.resnet import ResNet, average_pool, in_device_layout, normalised
 
 HAS_GPU = torch.cuda.is_available()
 
@@ -67,47 +64,12 @@ def test_results_and_gradients_are_those_of_a_single_picture_on_a_cpu(name, devi
         assert (one - other).norm() < tolerance * other.norm()
 
 
-@pytest.mark.parametrize("shape", [(1, 32, 72, 128), (3, 48, 9, 7), (2, 5, 3, 2)])
-def test_norms_without_gradients_lose_no_digits_though_channels_are_last(shape):
-    value = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 3 + 20
-    exact = torch.nn.functional.instance_norm(value.double())
-    plain = instance_norm(in_device_layout(value))
-    with torch.no_grad():
-        last = in_device_layout(value)
-        assert last.is_contiguous(memory_format=torch.channels_last) and not last.is_contiguous()
-        normed = instance_norm(last)
-    assert normed.stride() == last.stride() and torch.equal(last, value), "its layout stays, and so does its input"
-    for found in (plain, normed):
-        assert (found - exact).abs().max() < 2e-5
-
-
-@pytest.mark.parametrize("name", ["encoder", "quick encoder", "lingunet"])
-def test_results_are_the_same_without_gradients(name):
-    """Maps lie in memory otherwise then."""
-    network, inputs = make(name)
-    network, inputs = network.float(), tuple(value if value.dtype == torch.uint8 else value.float() for value in inputs)
-    expected = network(*inputs).detach()
-    with torch.no_grad():
-        found = network.to(memory_format=torch.channels_last)(*inputs)
-    assert (found - expected).abs().max() < 1e-4 * expected.abs().max()
-
-
 @pytest.mark.parametrize("size", [(72, 128), (300, 300)])
 def test_pictures_have_mean_0_and_deviation_1_unless_they_have_one_colour(size):
     image = torch.randint(0, 256, (2, *size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     value = normalised(image).double().flatten(1)
     assert value.mean(1).abs().max() < 1e-6 and (value.std(1, correction=0) - 1).abs().max() < 1e-6
     assert not normalised(torch.full_like(image, 77)).any()
-
-
-def test_a_network_that_has_flown_computes_the_same_gradients_as_before():
-    network, inputs = make("quick encoder")
-    before = results_and_gradients(copy.deepcopy(network), inputs, "cpu")
-    ready_to_fly(network).to(memory_format=torch.channels_last)  # as on a GPU
-    weights = [parameter for parameter in network.parameters() if parameter.dim() == 4]
-    assert all(weight.is_contiguous(memory_format=torch.channels_last) for weight in weights)
-    flown = ready_to_fly(network).to(memory_format=torch.contiguous_format)
-    assert all(map(torch.equal, before, results_and_gradients(flown, inputs, "cpu")))
 
 
 @pytest.mark.parametrize(

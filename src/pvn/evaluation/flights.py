@@ -32,7 +32,7 @@ LEAST_BATCHES = 16
 FLIGHTS_PER_SAVE = {"cpu": 16, "cuda": 1024}
 """Flights that are flown before they are saved, by device."""
 
-FLIGHT_RULES = 5
+FLIGHT_RULES = 6
 """Counts the changes after which the same agent flies differently: of the simulator, or of how agents see, plan and
 stop. Flights by different rules are not mixed."""
 

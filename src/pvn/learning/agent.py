@@ -15,7 +15,6 @@ from pvn.corpus.vocabulary import Vocabulary
 from pvn.files import json_digest, replacing
 from pvn.learning.checkpoint import load_weights, read_json, read_tensors, tensor_bytes, write_json
 from pvn.model.agent import LearnedAgent
-from pvn.model.layers import ready_to_fly
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.systems import SYSTEMS, TRAINED
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -142,5 +141,7 @@ def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Learned
     for part, network in loaded.networks.items():
         own = {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")}
         load_weights(network, own, path, optional=TRAINING_ONLY)
-        ready_to_fly(network.to(device))
+        network.to(device)
+        if device.type == "cuda":
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return loaded

@@ -46,8 +46,7 @@ from pvn.learning.optimisation import (
 )
 from pvn.learning.stage1 import Stage1Config, learn_words
 from pvn.model.agent import LearnedAgent
-from pvn.model.decision import Decision
-from pvn.model.layers import ready_to_fly
+from pvn.model.execution import Decision
 from pvn.model.mapping import InstructedModel
 from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.systems import AGENT_FILE
@@ -228,7 +227,7 @@ def imitate(
 def uncompiled(agent: ImitatingAgent) -> ImitatingAgent:
     """A copy that is not compiled: compiled for a batch of training, it would be compiled again for every flight."""
     again = copy.deepcopy(agent)
-    ready_to_fly(again.model)
+    again.model.eval()
     again.model.frames_at_once = None
     return again
 
@@ -345,8 +344,8 @@ def train_by_imitation(
     agent = agent_class.untrained(vocabulary, grid=recipe.grid, camera=recipe.camera)
     model = agent.model.to(device)
     is_cuda = device.type == "cuda"
-    model.to(memory_format=torch.channels_last if is_cuda else torch.contiguous_format)  # type: ignore[call-overload]
     if is_cuda:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         limits = batch_limits(train_set, config.frames_per_batch, config.flights_per_batch)
         model.compile_for(limits.frames, limits.predictions)
     began = time.perf_counter()

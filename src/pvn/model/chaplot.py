@@ -17,12 +17,10 @@ from torch.nn import functional
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.model.agent import AgentMaps, config_from_json
-from pvn.model.decision import Decision
-from pvn.model.execution import to_action
+from pvn.model.execution import Decision, to_action
 from pvn.model.instruction import InstructionEncoder, pad_tokens
-from pvn.model.layers import in_device_layout, ready_to_fly
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
-from pvn.model.resnet import normalised
+from pvn.model.resnet import in_device_layout, normalised
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -151,7 +149,7 @@ class Chaplot:
     def __init__(
         self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = ready_to_fly(model), vocabulary, simulator
+        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from pvn.checks import check_limits
 from pvn.geometry import MapGrid
-from pvn.model.mapping import to_drone_frame
+from pvn.model.mapping import GroundedMaps, to_drone_frame
 from pvn.simulator.interface import STOP, SimulatorConfig
 
 
@@ -46,6 +46,17 @@ class ExecutionConfig:
     def __post_init__(self) -> None:
         check_limits(self, "crop hidden num_parts", 1)
         check_limits(self, "dropout stop_threshold min_speed look_threshold", 0, 1)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Q decisions of a network that acts without predicting distributions, and the maps of one that has maps."""
+
+    output: Tensor
+    """(Q, 3): forward speed and yaw rate as fractions of their maxima, and log-odds of stopping."""
+    maps: GroundedMaps | None = None
+    goal_map: Tensor | None = None
+    """(Q, C, S, S): where the goal filters respond, in the drones' own frames."""
 
 
 ADVANCE = 0.15

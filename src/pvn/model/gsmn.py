@@ -17,10 +17,8 @@ from torch.nn import functional
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid, pose_in_map
 from pvn.model.agent import AgentMaps, config_from_json
-from pvn.model.decision import Decision
-from pvn.model.execution import to_action
+from pvn.model.execution import Decision, to_action
 from pvn.model.instruction import EncodedInstructions, pad_tokens
-from pvn.model.layers import in_device_layout, instance_norm, ready_to_fly
 from pvn.model.mapping import (
     AuxiliaryHeads,
     CarriedMap,
@@ -33,7 +31,7 @@ from pvn.model.mapping import (
     one_frame_each,
     to_drone_frame,
 )
-from pvn.model.resnet import Block
+from pvn.model.resnet import Block, in_device_layout, instance_norm
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
 from pvn.world.task import Task
 
@@ -166,7 +164,7 @@ class GSMN:
     def __init__(
         self, model: GSMNModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = ready_to_fly(model), vocabulary, simulator
+        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:

@@ -37,13 +37,10 @@ class EncodedInstructions:
     """(B, N, D): states of the words."""
     is_word: Tensor
     """(B, N) bool: False for padding; at least one word of each sentence counts."""
-    filters: Tensor | None = None
-    """(B, F): the filters that LingUNet makes from the embedding, made once for a flight; None: for each prediction."""
 
     def __getitem__(self, which: Tensor) -> EncodedInstructions:
         """The instructions with these numbers (Q,)."""
-        filters = None if self.filters is None else self.filters[which]
-        return EncodedInstructions(self.embedding[which], self.words[which], self.is_word[which], filters)
+        return EncodedInstructions(self.embedding[which], self.words[which], self.is_word[which])
 
 
 def _is_word(tokens: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from pvn.checks import check_limits
 from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.model.accumulation import accumulate
+from pvn.model.cpu_inference import encode_on_cpu
 from pvn.model.instruction import EncodedInstructions, InstructionEncoder, SlotEncoder
 from pvn.model.resnet import CHANNELS, STRIDE, ResNet
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -360,7 +361,9 @@ class MappingModel(InstructedModel):
                 f"picture: got {frames.image.shape[2]}x{frames.image.shape[1]} pixels, expected {width}x{height}, "
                 "which the agent was trained with; make the simulator with its camera"
             )
-        features = in_chunks(self.resnet, self.frames_at_once, frames.image)
+        features = encode_on_cpu(self.resnet, frames.image)
+        if features is None:
+            features = in_chunks(self.resnet, self.frames_at_once, frames.image)
         return lay_on_ground(features, frames, self.homography(frames), memory, self.places, self.config.leak)
 
     def semantic_map(self, memory: SemanticMemory) -> Tensor:

@@ -22,7 +22,6 @@ from pvn.model.execution import (
     update_progress,
 )
 from pvn.model.instruction import EncodedInstructions, pad_tokens
-from pvn.model.layers import ready_to_fly
 from pvn.model.mapping import CarriedMap, SemanticMemory, carry_maps, copy_map, one_frame_each
 from pvn.model.visitation import (
     GOAL,
@@ -85,7 +84,7 @@ class PVN:
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
         """plan_every: steps between predictions (paper: T_d). Thresholds: those of the second stage if not given."""
-        self.visitation, self.execution, self.vocabulary = ready_to_fly(visitation), execution.eval(), vocabulary
+        self.visitation, self.execution, self.vocabulary = visitation.eval(), execution.eval(), vocabulary
         self.plan_every, self.simulator = plan_every, simulator
         self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
         self.look_threshold = execution.config.look_threshold if look_threshold is None else look_threshold

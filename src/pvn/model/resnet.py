@@ -6,26 +6,13 @@ quick one has 11, begins at half the size, and costs half as much.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.model.layers import (
-    EPSILON,
-    SLOPE,
-    NormedConvolution,
-    PackedLayers,
-    as_filters,
-    in_device_layout,
-    instance_norm,
-    is_in_flight,
-    kept_layers,
-    on_maps,
-    packed,
-)
-
 CHANNELS = 32
+EPSILON = 1e-5
+"""Added to a norm's variance, as torch does."""
 DEVIATION_EPSILON = 1e-9
 """Added to a picture's deviation, for pictures of one colour (authors' code)."""
 STRIDE = 4
@@ -45,6 +32,34 @@ def normalised(image: Tensor) -> Tensor:
     # On a CPU a fifth of the time of the above; the sum of whole numbers is exact, as for a picture of one colour.
     off = value - value.mean(dims, keepdim=True, dtype=torch.float64).float()
     return off / (off.square().mean(dims, keepdim=True).sqrt() + DEVIATION_EPSILON)
+
+
+def in_device_layout(value: Tensor) -> Tensor:
+    """Maps (K, C, H, W) in the memory layout that suits the device's convolutions: channels last on a GPU.
+
+    On a CPU norms have no quick gradients with channels last, and without gradients lose three digits.
+    """
+    return value.contiguous(memory_format=torch.channels_last if value.is_cuda else torch.contiguous_format)
+
+
+def instance_norm(value: Tensor) -> Tensor:
+    """Each channel of each picture to mean 0 and deviation 1, with no parameters and no running statistics."""
+    if not torch.compiler.is_compiling():
+        return functional.group_norm(value, value.shape[1], eps=EPSILON)  # the same as instance_norm, and faster
+    # Written out, the compiler fuses it with its neighbours and leaves the layout alone.
+    variance, mean = torch.var_mean(value.float(), dim=(2, 3), keepdim=True, correction=0)
+    return ((value - mean) * torch.rsqrt(variance + EPSILON)).to(value.dtype)
+
+
+class NormedConvolution(nn.Conv2d):
+    """An instance norm, a convolution with 3x3 filters, and a leaky rectifier."""
+
+    def __init__(self, num_in: int, num_out: int, stride: int = 1) -> None:
+        super().__init__(num_in, num_out, 3, stride=stride, padding=1)
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Maps (K, O, H / stride, W / stride) from maps (K, C, H, W)."""
+        return functional.leaky_relu(super().forward(instance_norm(value)))
 
 
 def average_pool(value: Tensor, stride: int) -> Tensor:
@@ -113,52 +128,13 @@ class ResNet(nn.Module):
         strides = [None, 2, None, 1, None] if is_quick else [2, None, 2, None, 1, None]
         num_shrinking = 2 if is_quick else 3
         self.blocks = nn.Sequential(*(Block(stride) for stride in strides))
-        self.strides = np.array([stride or 0 for stride in strides])
         self.halves = Shrinking(self.first, self.blocks[:num_shrinking]), Refining(self.blocks[num_shrinking:])
-        # As for the halves, a tuple; in the order in which they are passed.
-        self.convolutions = tuple(module for module in self.modules() if isinstance(module, nn.Conv2d))
-        for layer in self.convolutions:
-            nn.init.kaiming_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
     def forward(self, image: Tensor) -> Tensor:
         """Features (K, 32, H / 4, W / 4) of pictures (K, H, W, 3) uint8; feature j is centred on pixel 4 j."""
-        if image.dtype == torch.uint8 and is_in_flight(image):
-            flown = self._flown(image)
-            if flown is not None:
-                return flown
         shrinking, refining = self.halves
         return refining(shrinking(image))  # type: ignore[no-any-return]
-
-    def _flown(self, image: Tensor) -> Tensor | None:
-        """The same by compiled code of our own; None if there is none for such pictures."""
-        shape = image.shape[1:]
-        layers = kept_layers(self, self.convolutions, shape, lambda: self._flown_layers(*shape))
-        if layers is None:
-            return None
-        from pvn.model.cpu_networks import pass_resnet
-
-        height, width, _ = shape
-        for layer in self.convolutions:
-            height, width = -(-height // layer.stride[0]), -(-width // layer.stride[0])
-        return on_maps(
-            pass_resnet, (len(image), CHANNELS, height, width), image.contiguous().numpy(), DEVIATION_EPSILON,
-            self.first.stride[0], self.strides, layers.weights, layers.table, EPSILON, np.float32(SLOPE),
-        )  # fmt: skip
-
-    def _flown_layers(self, height: int, width: int, depth: int) -> PackedLayers | None:
-        """Copies of the weights for pictures (H, W, 3)."""
-        from pvn.model.cpu_layers import fills_vectors
-
-        if depth != self.first.in_channels:
-            return None
-        layers = []
-        for layer in self.convolutions:
-            stride = layer.stride[0]
-            height, width = -(-height // stride), -(-width // stride)
-            in_tiles = isinstance(layer, NormedConvolution) and stride == 1
-            if not fills_vectors(layer.out_channels, height, width, in_tiles):
-                return None
-            assert layer.bias is not None
-            layers.append((layer.weight, layer.bias, in_tiles))
-        return packed([(as_filters(weight, in_tiles), bias) for weight, bias, in_tiles in layers])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -17,8 +17,8 @@ from torch import Tensor
 from pvn.checks import check_limits
 from pvn.corpus.vocabulary import PADDING
 from pvn.geometry import MapGrid, overhead_homography
+from pvn.model.cpu_inference import score_on_cpu
 from pvn.model.instruction import EncodedInstructions
-from pvn.model.layers import is_in_flight
 from pvn.model.lingunet import LEVELS, LingUNet
 from pvn.model.mapping import (
     AuxiliaryHeads,
@@ -228,10 +228,7 @@ class VisitationModel(MappingModel):
 
     def encode(self, tokens: Tensor) -> EncodedInstructions:
         """B instructions of word ids (B, N), encoded."""
-        encoded = super().encode(tokens if self.config.uses_instruction else torch.full_like(tokens, PADDING))
-        if not is_in_flight(encoded.embedding):
-            return encoded
-        return replace(encoded, filters=self.lingunet.filters(encoded.embedding))
+        return super().encode(tokens if self.config.uses_instruction else torch.full_like(tokens, PADDING))
 
     def predict(
         self, memory: SemanticMemory, instructions: EncodedInstructions, heading: Tensor | None = None
@@ -251,12 +248,11 @@ class VisitationModel(MappingModel):
             else:
                 bearing = bearings_of(self.bearing, heading)
             layers.append(bearing.to(maps.semantic_map))
-        # Joined with channels last, as the large ones lie in memory and as LingUNet needs them in flight.
+        # Joined with channels last, as the large ones lie in memory.
         joined = torch.cat([layer.permute(0, 2, 3, 1) for layer in layers], -1).permute(0, 3, 1, 2)
-        if instructions.filters is None:
+        scores = score_on_cpu(self.lingunet, joined, maps.embedding)
+        if scores is None:
             scores = in_chunks(self.lingunet, self.maps_at_once, joined, maps.embedding).float()
-        else:
-            scores = self.lingunet(joined, maps.embedding, instructions.filters)
         log_maps = scores.flatten(2).log_softmax(-1).view(*scores.shape[:2], size, size)
         if not self.config.predicts_facing:
             return Visitation(maps, log_maps)
