@@ -15,30 +15,30 @@ LINES_SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusMake:
-    """Make the bundled corpus, of generated and of natural instructions, or one from phrase banks of your own."""
+    """Make the bundled corpus of generated and natural instructions, or a corpus from your own phrase banks."""
 
     out: Path
     """Folder for the corpus; it must not exist."""
     size: int = 27_965
-    """Generated segments in all splits together, give or take one; the default is 19,758 train, 4,135 dev and 4,072
-    test. Natural instructions are added: 7,000 train and 300 dev segments, or fewer in proportion to a smaller
-    size."""
+    """Generated segments in all splits together, give or take one; by default 19,758 train, 4,135 dev and 4,072 test.
+    Natural instructions are added: 7,000 train and 300 dev segments, or proportionally fewer for a smaller size."""
     seed: int = 0
     """The same seed gives the same corpus."""
     bank: UseAppendAction[tuple[tuple[Path, ...], ...]] = ()
     """Phrase bank files to use instead of the five bundled ones (docs/formats.md); may be repeated. Natural
     instructions are then left out."""
     without: LeftOut = ()
-    """What to leave out: natural, the instructions that people wrote. The corpus then has exactly the size given."""
+    """What to leave out: natural, the instructions that a language model wrote in assumed voices. The corpus then has
+    exactly the given size."""
     narrated: int = 0
-    """Add this many training segments whose flights the narrator tells (docs/narrator.md)."""
+    """Add this many training segments with instructions by the narrator (docs/narrator.md)."""
     only: Split | None = None
-    """Make only this split. With banks of your own and no training split, every phrase counts as unseen."""
+    """Make only this split. With your own banks and no training split, every phrase counts as unseen."""
     noise: float = 0.04
-    """Fraction of generated sentences with a slip: a dropped article or a typo. With 0 the authors' own misspellings
-    are corrected too; natural instructions are always as people wrote them."""
+    """Fraction of generated sentences with a slip: a dropped article or a typo. With 0 the banks' misspellings are
+    corrected too. Natural instructions are never changed."""
     processes: int = 0
-    """How many processes; 0 means one per core, and a single one for fewer than 1,000 segments."""
+    """How many processes; 0 means one per core, or a single one for fewer than 1,000 segments."""
 
     def run(self) -> None:
         """Make the corpus, and print how many segments it has."""
@@ -87,8 +87,8 @@ class CorpusMake:
                 origin["natural"] = {split: len(segments) for split, segments in natural.splits.items()}
             if self.narrated:
                 with progress_bar("narrated segments", self.narrated) as advance_to:
-                    told = make_narrated(self.narrated, seed=self.seed, noise=self.noise, pool=pool, watch=advance_to)
-                corpus = joined((corpus, Corpus("narrated", {"train": told})), corpus.name)
+                    train = make_narrated(self.narrated, seed=self.seed, noise=self.noise, pool=pool, watch=advance_to)
+                corpus = joined((corpus, Corpus("narrated", {"train": train})), corpus.name)
                 origin["narrated"] = self.narrated
         with working("writing the corpus"):
             write_corpus(corpus, self.out, origin)
@@ -124,7 +124,7 @@ class CorpusShow:
     folder: Positional[Path]
     """Folder of the corpus."""
     segment: SegmentNames = ()
-    """Which segments: environment and place in its paragraph, such as 12-3; by default random ones."""
+    """Which segments: environment and place in the paragraph, such as 12-3; by default random ones."""
     count: int = 1
     """How many random segments, if none are named."""
     seed: int = 0
@@ -188,18 +188,18 @@ class CorpusAlignments:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusImport:
-    """Read LANI's own files, in drif's or CIFF's layout, into a corpus."""
+    """Read LANI's files, in drif's or CIFF's layout, into a corpus."""
 
     path: Positional[Path]
     """The folder that LANI was unpacked into."""
     out: Path
     """Folder for the corpus; it must not exist."""
     max_offset: float = 5.0
-    """How far people's starts and stops may be from the path they were shown, metres; segments with others are not
-    used. What is usual in your files is printed."""
+    """Greatest distance of people's starts and stops from the path they were shown, metres; segments with greater ones
+    are not used. What is usual in your files is printed."""
     goal: Literal["path", "person"] = "path"
-    """Where a segment ends: at the path's point nearest to where the person stopped, as drif has it, or there, as CIFF
-    has it."""
+    """Where a segment ends: path, at the path's point nearest to where the person stopped (drif); or person, exactly
+    where the person stopped (CIFF)."""
 
     def run(self) -> None:
         """Import, and print what could not be used and why."""
@@ -254,7 +254,7 @@ class CorpusImport:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusAdd:
-    """Add instructions of your own to a corpus: other words for its flights (.json), or new flights (.csv)."""
+    """Add your own instructions to a corpus: other words for its flights (.json), or new flights (.csv)."""
 
     folder: Positional[Path]
     """Folder of the corpus; it is not changed."""
@@ -280,7 +280,7 @@ class CorpusAdd:
             corpus = read_corpus(self.folder)
             say("reading your instructions")
             added = read_instructions(self.file, corpus, author=self.author)
-        # The fingerprint tells corpora apart to which other versions of the file were added.
+        # The checksum distinguishes corpora with different versions of the file.
         note = {
             "file": self.file.name,
             "sha256": hashlib.sha256(self.file.read_bytes()).hexdigest(),
@@ -299,17 +299,17 @@ class CorpusAdd:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusNarrate:
-    """Tell the flights of a field by what happens along them, in the narrator's words."""
+    """Describe the flights of a field by what happens along them, in the narrator's words."""
 
     field: int = 0
-    """Which field: the same number is the same field, with the same flights."""
+    """Which field; the same number gives the same field and flights."""
     count: int = 3
-    """How many tellings of each flight."""
+    """How many descriptions of each flight."""
     flights: Literal["generator", "tours", "returns"] = "generator"
-    """What is flown: the generator's manoeuvres, a LANI-like tour, or ways there and back."""
+    """Which flights: the generator's manoeuvres, a LANI-like tour, or flights there and back."""
 
     def run(self) -> None:
-        """Print each flight's tellings, and whether all that they claim is true of it."""
+        """Print descriptions of each flight, and whether all that they claim is true of it."""
         import numpy as np
 
         from pvn.corpus.narrator.checks import are_true
@@ -324,9 +324,9 @@ class CorpusNarrate:
         for place, flight in enumerate(sample_flights(self.field, self.flights)):
             print(f"{place}: {flight.task.instruction}")
             for _ in range(self.count):
-                told = narrate(flight, narrator_lexicon(), generator)
-                print(f"   {'(nothing that says where to stop)' if told is None else f'{told.voice}: {told.text}'}")
-                is_right += are_true((clause.event for clause in (told.clauses if told else ())), flight)
+                found = narrate(flight, narrator_lexicon(), generator)
+                print(f"   {'(nothing that says where to stop)' if found is None else f'{found.voice}: {found.text}'}")
+                is_right += are_true((clause.event for clause in (found.clauses if found else ())), flight)
         print(f"{sum(is_right)} of {len(is_right)} clauses are true of their flights")
 
 

@@ -1,4 +1,4 @@
-"""What a verb flies: segments of a tour through a field, segments of a corpus, or a typed instruction."""
+"""The tasks of a command: segments of a tour through a field, segments of a corpus, or a typed instruction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ChosenTask:
     """Its number in the tour, or its id in a corpus."""
     task: Task
     demonstration: Demonstration | None
-    """None for a typed instruction: nobody has demonstrated it, so it has no goal."""
+    """None for a typed instruction, which has no demonstration and no goal."""
 
     @property
     def demonstrated(self) -> npt.NDArray[np.float64] | None:
@@ -41,7 +41,7 @@ class ChosenTask:
 
     @property
     def turned_to(self) -> float | None:
-        """The heading that the flight should end with, radians, field frame; None where no turn was asked for."""
+        """The heading that the flight should end with, radians, field frame; None if no turn is asked for."""
         return None if self.demonstration is None else self.demonstration.turned_to
 
     def with_instruction(self, instruction: str, start: tuple[float, float, float] | None = None) -> ChosenTask:
@@ -81,7 +81,7 @@ def pick_segments(segments: Sequence[Segment], numbers: Sequence[str]) -> list[C
     known = {str(number): segment for number, segment in enumerate(segments, start=1)}
     for number in numbers:
         if number not in known:
-            # An option that takes several words also takes an instruction that follows it.
+            # An option that takes several values also takes an instruction that follows it.
             hint = "; put the instruction before the options" if " " in number else ""
             raise ValueError(f"segment: got {number!r}, expected 1 to {len(segments)}{hint}")
     return [as_chosen(known[number], number) for number in numbers or known]
@@ -101,14 +101,14 @@ def describe_field(field: int | Path) -> str:
 
 
 def tour_stem(field: int | Path, seed: int | None) -> str:
-    """How the names of files about a tour through a field begin."""
+    """How names of files about a tour through a field begin."""
     if isinstance(field, int):
         return f"field{field}" + ("" if seed in (None, field) else f"_seed{seed}")
     return f"{field.stem}_seed{seed or 0}"
 
 
 def describe_start(start: tuple[float, float, float]) -> str:
-    """Where a flight starts, x, y (metres), yaw (radians), field frame, in words and as an option."""
+    """A start pose x, y (metres), yaw (radians), field frame, in words and as an option."""
     x, y, yaw = start
     points = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
     facing = points[round(yaw / (math.pi / 4)) % 8]
@@ -116,7 +116,7 @@ def describe_start(start: tuple[float, float, float]) -> str:
 
 
 def check_quoted(instructions: Sequence[str]) -> None:
-    """Refuse several instructions of one word each: what was meant is one instruction without its quotes."""
+    """Refuse several instructions of one word each: one instruction without its quotes was meant."""
     if len(instructions) > 1 and not any(" " in words.strip() for words in instructions):
         raise ValueError(
             f'instruction: got {len(instructions)} of one word each, expected one in quotes: "{" ".join(instructions)}"'
@@ -124,7 +124,7 @@ def check_quoted(instructions: Sequence[str]) -> None:
 
 
 def words_report(pilot: Pilot, instruction: str) -> dict[str, Any]:
-    """For JSON: the words of an instruction that the pilot does not know, and those that it reads as others."""
+    """For JSON: the words of an instruction that the pilot does not know, or reads as others."""
     if pilot.agent is None:
         return {"unknown_words": [], "read_as": {}}
     vocabulary = pilot.agent.vocabulary
@@ -134,7 +134,7 @@ def words_report(pilot: Pilot, instruction: str) -> dict[str, Any]:
 def flights_report(
     pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
 ) -> list[dict[str, Any]]:
-    """An object for each flight of a log, for JSON: what was flown, and how it ended."""
+    """An object for each flight of a log, for JSON: the task, and how the flight ended."""
     from pvn.evaluation.facing import degrees_off
     from pvn.evaluation.outcome import describe_flights, end_place
 
@@ -163,7 +163,7 @@ def flights_report(
 
 
 def check_instruction(instruction: str, pilot: Pilot) -> None:
-    """Refuse an instruction that cannot be followed, or a pilot that reads none.
+    """Refuse an instruction that cannot be followed, or a pilot that reads no instructions.
 
     Words that the pilot does not know, or reads as others, are printed.
     """
