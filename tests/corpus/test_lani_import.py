@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from pvn.corpus.lani_import import import_lani
 from pvn.corpus.segments import SPLITS
-from pvn.corpus.store import read_corpus, write_corpus
 
 FIELD = {
     "landmarkName": ["Barrel", "House", "Well"],
@@ -102,11 +101,6 @@ def write_ciff(root, release="6000", environments=(12,), resources="data/nav_dro
 WRITERS = {"drif": write_drif, "ciff": write_ciff}
 
 
-def contents(folder):
-    """Every file's bytes and time of change."""
-    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
-
-
 def reasons(result):
     return [refusal.reason for refusal in result.refusals]
 
@@ -138,59 +132,50 @@ def test_the_sample_is_parsed_as_expected_from_either_layout(tmp_path, layout):
     assert [file.name for file in result.files] == ["train_annotations_6000.json"]
 
 
-@pytest.mark.parametrize("layout", WRITERS)
-def test_a_corpus_from_either_layout_is_stored_and_read_back_the_same(tmp_path, layout):
-    root = WRITERS[layout](tmp_path / "lani", environments=(12, 7), train=[RECORD], test=[numbered(7)])
-    corpus = import_lani(root).corpus
-    write_corpus(corpus, tmp_path / "stored")
-    back = read_corpus(tmp_path / "stored")
-    assert list(back.splits) == ["train", "test"] and back.name == corpus.name == "lani-6000"
-    for before, after in zip(corpus, back, strict=True):
-        assert before.id == after.id and before.task.start == after.task.start
-        assert (
-            np.array_equal(before.demonstration.path, after.demonstration.path)
-            and before.task.layout == after.task.layout
-        )
-        assert before.task.instruction == after.task.instruction and after.annotation is None
+@pytest.mark.parametrize(
+    ("layout", "given"),
+    [("drif", "configs"), ("ciff", "data/nav_drone"), ("drif", "configs/train_annotations_6000.json")],
+)
+def test_folder_and_file_of_the_annotations_may_be_given_too(tmp_path, layout, given):
+    result = import_lani(str(WRITERS[layout](tmp_path, train=[RECORD]) / given))
+    assert_is_sample(result)
+    assert result.layout == layout
 
 
-@pytest.mark.parametrize("layout", WRITERS)
-def test_reading_changes_no_file_and_leaves_none_behind(tmp_path, layout):
-    bad = changed(RECORD, "start_x", 0, 900) | {"id": "13"}
-    root = WRITERS[layout](tmp_path, train=[RECORD, bad], dev=[numbered(99)])
-    before = contents(tmp_path)
-    assert import_lani(root).refusals
-    assert contents(tmp_path) == before
-
-
-def test_the_folder_of_annotations_itself_may_be_given(tmp_path):
-    drif, ciff = write_drif(tmp_path / "drif", train=[RECORD]), write_ciff(tmp_path / "ciff", train=[RECORD])
-    assert import_lani(drif / "configs").layout == "drif"
-    assert_is_sample(import_lani(ciff / "data" / "nav_drone"))
-    assert import_lani(str(ciff / "data" / "nav_drone")).layout == "ciff"
-
-
-def test_nav_drone_is_known_from_inside(tmp_path, monkeypatch):
-    write_ciff(tmp_path, train=[RECORD])
+@pytest.mark.parametrize("resources", ["data/nav_drone/resources", "data/nav_drone"])
+def test_without_a_configuration_environments_lie_in_resources_or_beside_the_annotations(tmp_path, resources):
+    write_ciff(tmp_path, train=[RECORD], resources=resources)
     (tmp_path / "data" / "nav_drone" / "config_localmoves_6000.json").unlink()
-    shutil.move(tmp_path / "data/nav_drone/resources/configs", tmp_path / "data/nav_drone/configs")
-    shutil.move(tmp_path / "data/nav_drone/resources/paths", tmp_path / "data/nav_drone/paths")
-    monkeypatch.chdir(tmp_path / "data" / "nav_drone")
-    assert import_lani(".").layout == "ciff", "without a configuration, environments lie beside the annotations"
+    assert_is_sample(import_lani(tmp_path))
 
 
-def test_without_a_configuration_the_folder_is_tried_that_ciffs_repair_script_uses(tmp_path):
-    write_ciff(tmp_path, train=[RECORD])
-    (tmp_path / "data" / "nav_drone" / "config_localmoves_6000.json").unlink()
-    assert len(import_lani(tmp_path).corpus) == 2
-
-
-@pytest.mark.parametrize("given", [".", "data/nav_drone"])
-def test_a_link_to_the_data_is_followed(tmp_path, given):
+def test_a_link_to_the_data_is_followed(tmp_path):
     written = write_ciff(tmp_path / "written", resources="environments", train=[RECORD])
     elsewhere = shutil.move(written / "data" / "nav_drone", tmp_path / "elsewhere")
     (written / "data" / "nav_drone").symlink_to(elsewhere)
-    assert_is_sample(import_lani(written / given))
+    assert_is_sample(import_lani(written))
+
+
+@pytest.mark.parametrize("suffix", ["json.zip", "tar.gz", "gz"])
+def test_other_archives_have_to_be_unpacked(tmp_path, suffix):
+    write_drif(tmp_path, train=[RECORD])
+    archive = put(tmp_path / "configs" / f"dev_annotations_6000.{suffix}", "")
+    with pytest.raises(ValueError, match=f"{archive.name}: got an archive, expected dev_annotations_6000.json; unpack"):
+        import_lani(tmp_path)
+    put(tmp_path / "configs" / "dev_annotations_6000.json", [])
+    assert len(import_lani(tmp_path).corpus) == 2, "unpacked already"
+
+
+def test_a_drif_file_of_all_splits_is_read(tmp_path):
+    splits = {"train": [RECORD], "dev": [numbered("7")], "valid": [numbered("8")]}
+    put(tmp_path / "configs" / "annotation_results.json", splits)
+    for environment in (12, 7):
+        put_environment(tmp_path / "configs", environment)
+    result = import_lani(tmp_path)
+    assert [segment.id for segment in result.corpus["train"]] == ["12-0", "12-1"] and result.corpus.name == "lani"
+    assert [segment.id for segment in result.corpus["dev"]] == ["7-0", "7-1"] and "test" not in result.corpus.splits
+    (refusal,) = result.refusals
+    assert (refusal.record, refusal.kind) == ("annotation_results.json, valid", "unknown split")
 
 
 def test_annotations_packed_by_gzip_are_read(tmp_path):
@@ -204,34 +189,6 @@ def test_annotations_packed_by_gzip_are_read(tmp_path):
     packed.write_bytes(packed.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"dev_annotations_6000.json.gz: not valid JSON .*truncated"):
         import_lani(tmp_path)
-
-
-@pytest.mark.parametrize("suffix", ["json.zip", "json.tar.gz", "json.7z", "json.bz2", "zip", "tar.gz", "tgz", "gz"])
-def test_other_archives_are_named_and_to_be_unpacked(tmp_path, suffix):
-    write_drif(tmp_path, train=[RECORD])
-    archive = put(tmp_path / "configs" / f"dev_annotations_6000.{suffix}", "")
-    with pytest.raises(ValueError, match=f"{archive.name}: got an archive, expected dev_annotations_6000.json; unpack"):
-        import_lani(tmp_path)
-    put(tmp_path / "configs" / "dev_annotations_6000.json", [])
-    assert len(import_lani(tmp_path).corpus) == 2, "unpacked already"
-
-
-def test_a_drif_file_of_all_splits_is_read(tmp_path):
-    put(tmp_path / "configs" / "annotation_results.json", {"train": [RECORD], "dev": [numbered("7")], "test": []})
-    for environment in (12, 7):
-        put_environment(tmp_path / "configs", environment)
-    result = import_lani(tmp_path)
-    assert_is_sample(result)
-    assert [segment.id for segment in result.corpus["dev"]] == ["7-0", "7-1"] and "test" not in result.corpus.splits
-    assert result.corpus.name == "lani"
-
-
-def test_a_split_of_another_name_is_reported(tmp_path):
-    put(tmp_path / "configs" / "annotation_results.json", {"train": [RECORD], "valid": [numbered("7")]})
-    put_environment(tmp_path / "configs", 12)
-    (refusal,) = import_lani(tmp_path).refusals
-    assert refusal.record == "annotation_results.json, valid"
-    assert refusal.reason == "unknown split: expected one of train, dev, test"
 
 
 def test_the_latest_release_is_read_and_the_others_are_named(tmp_path):
@@ -271,26 +228,6 @@ def test_what_a_person_flew_takes_precedence_over_what_was_shown_in_drif_alone(t
     ciff = write_ciff(tmp_path / "ciff", train=[RECORD])
     put(ciff / "data/nav_drone/resources/anno_paths/anno_curve_12.json", flown)
     assert_is_sample(import_lani(ciff))
-
-
-def test_a_broken_human_path_is_reported_and_not_replaced_by_the_other(tmp_path):
-    root = write_drif(tmp_path, environments=(12, 7), train=[RECORD, numbered("7")])
-    put(root / "configs" / "anno_paths" / "anno_curve_12.json", '{"x_array": [')
-    result = import_lani(root)
-    assert [segment.environment for segment in result.corpus] == [7, 7]
-    assert "unusable path file" in reasons(result)[0] and "anno_curve_12.json: not valid JSON" in reasons(result)[0]
-
-
-def test_ciff_reads_the_files_its_records_name_whatever_their_id(tmp_path):
-    root = write_ciff(tmp_path, environments=(59,), train=[numbered("59") | {"id": "12"}])
-    assert_is_sample(import_lani(root))
-
-
-def test_the_experiment_of_the_same_release_says_where_environments_lie(tmp_path):
-    root = write_ciff(tmp_path, release="4000", train=[RECORD])
-    put(root / "data" / "nav_drone" / "config_localmoves_6000.json", {"resources_dir": "elsewhere"})
-    (root / "elsewhere").mkdir()
-    assert_is_sample(import_lani(root))
 
 
 def test_environments_of_an_experiment_made_on_another_machine_are_sought_beside_the_annotations(tmp_path):
@@ -389,16 +326,6 @@ def test_one_slip_in_a_record_does_not_change_its_units(tmp_path, record):
     assert "outside the field: start" in reasons(result)[0]
 
 
-def test_config_units_are_known_without_moves_even_where_most_would_fit_unitys(tmp_path):
-    points = [(250, 240), (250, 280), (250, 320)]
-    record = in_config_units(record_along(points, [0, 2], ["FF"])) | {"moves": []}
-    assert record["end_z"] == [pytest.approx(320)], "the other three lie in 225 to 275"
-    write_drif(tmp_path, train=[record], environments=())
-    put_environment(tmp_path / "configs", 12, route=route_of(points))
-    result = import_lani(tmp_path)
-    assert result.corpus.segment("12-0").demonstration.goal == pytest.approx((12.5, 16.0)) and result.repairs == ()
-
-
 def test_a_path_that_would_fit_both_units_is_read_as_the_one_its_paragraph_starts_on(tmp_path):
     route = {"x_array": [230.0, 240.0, 250.0], "z_array": [250.0, 250.0, 250.0]}  # 1 m in config units, 20 m in Unity's
     metres = {"x": (11.5, 12.5), "z": (12.5, 12.5)}
@@ -426,11 +353,6 @@ def test_headings_turn_from_clockwise_from_north_to_counter_clockwise_from_east(
 # Awkward but usable
 
 
-def test_ids_are_numbers_or_texts(tmp_path):
-    result = import_lani(write_drif(tmp_path, train=[RECORD | {"id": 12}]))
-    assert_is_sample(result)
-
-
 def test_a_field_without_lakes_and_a_record_without_end_headings_are_fine(tmp_path):
     record = {key: value for key, value in RECORD.items() if key not in ("end_rot", "num_tokens", "valid")}
     root = write_drif(tmp_path, train=[record], environments=())
@@ -441,40 +363,12 @@ def test_a_field_without_lakes_and_a_record_without_end_headings_are_fine(tmp_pa
     assert not result.corpus["train"][0].task.layout.lake.any()
 
 
-def test_instructions_lose_their_outer_spaces_and_nothing_else(tmp_path):
-    text = "  Head for  the Barrel, élan ! \n"
-    result = import_lani(write_drif(tmp_path, train=[RECORD | {"instructions": [text, "go ."]}]))
-    assert result.corpus.segment("12-0").task.instruction == "Head for  the Barrel, élan !"
-
-
 def test_a_paragraphs_records_are_numbered_on_and_stand_together_sorted(tmp_path):
     records = [RECORD, numbered(7), changed(RECORD, "instructions", 0, "")]
     result = import_lani(write_drif(tmp_path, environments=(12, 7), train=records))
     assert [segment.id for segment in result.corpus] == ["7-0", "7-1", "12-0", "12-1", "12-3"]
     assert result.refusals[0].record == "train_annotations_6000.json, environment 12, segment 2"
     assert len({id(segment.task.layout) for segment in result.corpus}) == 2, "one field, one object"
-
-
-def test_progress_is_given_all_records_at_once(tmp_path):
-    seen = []
-
-    def progress(records):
-        seen.append(len(records))
-        return records
-
-    import_lani(write_drif(tmp_path, environments=(12, 7), train=[RECORD], test=[numbered(7)]), progress)
-    assert seen == [2]
-
-
-def test_a_field_file_is_read_once_for_all_its_records(tmp_path):
-    root = write_drif(tmp_path, train=[RECORD, RECORD])
-
-    def progress(records):
-        yield records[0]
-        (root / "configs" / "configs" / "random_config_12.json").unlink()
-        yield records[1]
-
-    assert len(import_lani(root, progress).corpus) == 4
 
 
 def route_of(points):
@@ -569,23 +463,15 @@ def test_turning_in_place_counts_as_path_steps_but_leaves_no_duplicates(tmp_path
     ("record", "reason"),
     [
         (RECORD | {"valid": False}, "marked as not valid: valid: got False, expected true"),
-        (RECORD | {"valid": "no"}, "marked as not valid: valid: got 'no'"),
         (RECORD | {"id": "scene_12"}, "no environment number: id: got 'scene_12', expected a number"),
-        (RECORD | {"id": None}, "no environment number: id: got None"),
         (RECORD | {"id": True}, "no environment number: id: got True"),
         (RECORD | {"id": "\N{SUPERSCRIPT TWO}"}, "no environment number"),
-        (RECORD | {"id": -3}, "no environment number: id: got -3"),
-        (RECORD | {"id": 12.0}, "no environment number"),
-        (RECORD | {"id": 2**70}, "no environment number"),
         (RECORD | {"id": "99"}, "no environment file: no file .*random_config_99.json"),
         (RECORD | {"start_x": [237.5]}, "lists of unequal length: start_x: got 1 values, expected 2"),
-        (RECORD | {"end_z": [262.0, 264.25, 1.0]}, "lists of unequal length: end_z: got 3 values"),
         (RECORD | {"moves": ["FFFF"]}, "lists of unequal length: moves"),
         (RECORD | {"moves": [4, 5]}, "moves are not text"),
-        (RECORD | {"moves": None}, "missing list: moves"),
         (RECORD | {"start_rot": None}, "missing list: start_rot: got None, expected a list of 2"),
         (RECORD | {"instructions": []}, r"no instructions: instructions: got \[\]"),
-        (RECORD | {"instructions": "go"}, "no instructions: instructions: got 'go'"),
         ([RECORD], "not an object: got a JSON list"),
     ],
 )
@@ -667,14 +553,6 @@ def test_a_segment_without_a_usable_end_before_it_and_a_start_far_off_does_not_s
         assert segment.demonstration.path[:, 0] == pytest.approx(np.array([17.0, 19.0, 21.0, 23.0]))
 
 
-def test_a_path_outside_the_field_is_refused_where_it_is_outside(tmp_path):
-    points = [(100, -10), (140, -15), (180, -10), (220, -30), (260, 0), (300, 0)]
-    result = import_along(tmp_path, points, [0, 2, 5], ["FF", "FFF"])
-    assert [segment.id for segment in result.corpus] == ["12-0"]
-    assert result.corpus.segment("12-0").demonstration.path[1] == pytest.approx((7.0, -0.75)), "points stay as they are"
-    assert reasons(result)[0].startswith("outside the field: path: got (11.00, -1.50) m")
-
-
 @pytest.mark.parametrize(
     ("field", "route", "reason"),
     [
@@ -698,35 +576,12 @@ def test_a_record_whose_field_or_path_cannot_be_read_is_reported(tmp_path, layou
     assert re.match(reason, reasons(result)[0]), reasons(result)[0]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"config_file": None}, "no environment file: config_file: got None, expected a file under"),
-        ({"path_file": 12}, "no path file: path_file: got 12"),
-        ({"path_file": "paths/none.json"}, "no path file: no file .*none.json"),
-        ({"config_file": "configs"}, "no environment file: no file"),
-        ({"config_file": "x" * 5000}, "unusable environment file: .*too long"),
-        ({"config_file": "configs\0.json"}, "unusable environment file"),
-        ({"config_file": "configs/random_config_12.json/x"}, "unusable environment file: .*[Nn]ot a directory"),
-    ],
-)
-def test_files_that_a_ciff_record_names_wrongly_are_reported(tmp_path, change, reason):
-    result = import_lani(write_ciff(tmp_path, environments=(12, 7), train=[RECORD | change, numbered("7")]))
-    assert [segment.id for segment in result.corpus] == ["7-0", "7-1"]
-    assert re.match(reason, reasons(result)[0]), reasons(result)[0]
-
-
 def test_an_environment_stays_in_the_split_where_it_came_first(tmp_path):
     result = import_lani(write_drif(tmp_path, environments=(12, 7), dev=[RECORD], train=[RECORD], test=[numbered(7)]))
     assert {split: len(result.corpus[split]) for split in result.corpus.splits} == {"train": 2, "test": 2}
     (refusal,) = result.refusals
     assert refusal.record == "dev_annotations_6000.json, environment 12"
     assert refusal.reason.startswith("environment in two splits: environment 12 is already in train")
-
-
-def test_an_environment_of_which_nothing_was_used_may_come_in_another_split(tmp_path):
-    result = import_lani(write_drif(tmp_path, train=[RECORD | {"valid": False}], dev=[RECORD]))
-    assert list(result.corpus.splits) == ["dev"] and len(result.corpus) == 2
 
 
 def test_another_field_under_the_same_id_is_refused_since_a_corpus_keeps_one(tmp_path):
@@ -756,13 +611,6 @@ def test_a_path_without_a_corpus_is_refused_with_what_was_expected(tmp_path):
         import_lani(tmp_path / "train_annotations_6000.json")
 
 
-def test_a_folder_of_both_layouts_is_refused_with_the_choice(tmp_path):
-    write_drif(tmp_path, train=[RECORD])
-    write_ciff(tmp_path, train=[RECORD])
-    with pytest.raises(ValueError, match=r"got annotations in .*nav_drone and .*configs, expected one corpus"):
-        import_lani(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -779,30 +627,6 @@ def test_a_file_that_holds_no_annotations_is_refused_as_a_whole(tmp_path, name, 
     put(tmp_path / "configs" / name, content)
     with pytest.raises(ValueError, match=message):
         import_lani(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"resources_dir": 3}', "{}"])
-def test_an_experiment_that_does_not_say_where_environments_lie_is_refused(tmp_path, content):
-    root = write_ciff(tmp_path, train=[RECORD])
-    put(root / "data" / "nav_drone" / "config_localmoves_6000.json", content)
-    with pytest.raises(ValueError, match=r"config_localmoves_6000\.json: (resources_dir: got|not valid JSON)"):
-        import_lani(root)
-
-
-def test_where_environments_were_sought_is_told_also_if_none_was_found(tmp_path):
-    write_ciff(tmp_path, environments=(), resources="/gone", train=[RECORD])
-    with pytest.raises(
-        ValueError, match=r"none of 1 records .*resources_dir: no folder /gone, looked for env.* in .*nav_drone"
-    ):
-        import_lani(tmp_path)
-
-
-def test_a_corpus_of_which_nothing_could_be_used_is_refused_with_the_commonest_reasons(tmp_path):
-    records = [numbered(99), numbered(98), RECORD | {"valid": False}]
-    with pytest.raises(
-        ValueError, match=r"none of 3 records.*2 x no environment file; 1 x marked as not valid \(first"
-    ):
-        import_lani(write_drif(tmp_path, train=records))
 
 
 # Properties
