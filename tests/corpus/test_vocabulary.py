@@ -40,7 +40,7 @@ def test_ascii_text_is_tokenised_by_the_authors_recipe(text):
     assert tokenise(text) == text.strip().lower().split()
 
 
-def test_typographic_marks_part_words_as_their_ascii_forms_do():
+def test_typographic_marks_separate_words_as_their_ascii_forms_do_and_accents_do_not():
     typed = "don't stop - fly \"past\" the 'red' barrel... then to the two-storey house, ok?"
     pasted = (
         "don\u2019t stop \u2014 fly \u201cpast\u201d the \u2018red\u2019 barrel\u2026 "
@@ -48,20 +48,7 @@ def test_typographic_marks_part_words_as_their_ascii_forms_do():
     )
     assert tokenise(pasted) == tokenise(typed)
     assert tokenise("don\u00b4t") == tokenise("don`t") == ["don", "t"]
-
-
-def test_letters_beyond_ascii_stay_in_their_words():
-    assert tokenise("Fly to the CAFÉ, then the Döner-stand") == [
-        "fly",
-        "to",
-        "the",
-        "café",
-        "then",
-        "the",
-        "döner",
-        "stand",
-    ]
-    assert tokenise("Straße") == ["straße"]
+    assert tokenise("CAFÉ, Döner-stand") == ["café", "döner", "stand"]
     assert tokenise("cafe\u0301") == tokenise("caf\u00e9"), "however the accent is encoded"
 
 
@@ -229,7 +216,7 @@ def test_a_typo_has_one_edit_in_four_letters_and_three_at_most():
         "abxdefgxijkx": "abcdefghijkl",
         "abxdefgxijkxmnop": "abcdefghijklmnop",
     }
-    too_far = ["abc", "axxd", "abxdxfgx", "axxdxfgxijkl", "abxdefgxijkxmnox"]
+    too_far = ["abc", "axxd", "abxdxfgx", "axxdxfgxijkl", "abxdefgxijkxmnox", "abc1"]
     assert merge_typos([*words, *typos, *too_far], dictionary=words) == typos
 
 
@@ -240,21 +227,15 @@ def test_equally_near_terms_are_told_apart_by_letters_then_by_frequency_then_by_
     assert merge_typos(["trun", "turn", "trunk"]) == {"trun": "trunk"}
 
 
-def test_the_slots_of_phrases_are_no_words():
-    assert {"fence", "lake", "barrel", "clockwise"} <= bundled_dictionary()
-    assert not {"b", "c", "f", "color"} & bundled_dictionary()
-
-
 # The vocabulary
-
-
-def test_words_of_the_dictionary_are_terms_from_their_first_occurrence_on():
-    assert Vocabulary.from_texts(["Glide to the Barrel!"]).terms == ("barrel", "glide", "the", "to")
 
 
 def test_other_words_are_terms_from_ten_occurrences_on():
     vocabulary = Vocabulary.from_texts(repeated(zebra=10, yak=9, r2d2=10, c3po=9))
     assert vocabulary.terms == ("r2d2", "zebra")
+    assert Vocabulary.from_texts(["Glide to the Barrel!"]).terms == ("barrel", "glide", "the", "to"), (
+        "in the dictionary"
+    )
     assert vocabulary.unknown_words("zebra yak r2d2 c3po") == ["yak", "c3po"]
     assert Vocabulary.from_texts(repeated(zebra=3, yak=2), min_count=3).terms == ("zebra",)
 
@@ -269,14 +250,6 @@ def test_a_frequent_word_stands_for_itself_but_a_known_misspelling_never_does():
 def test_a_misspelling_with_nothing_near_is_a_word_like_any_other():
     assert Vocabulary.from_texts(repeated(barrel=1, foward=10)).terms == ("barrel", "foward")
     assert Vocabulary.from_texts(repeated(barrel=1, foward=9)).terms == ("barrel",)
-
-
-def test_a_typo_that_is_listed_needs_no_likeness():
-    assert Vocabulary(("phone",), (1,), {"fone": "phone"}, frozenset()).encode("phone, fone, foone") == [2, 2, UNKNOWN]
-
-
-def test_words_with_digits_are_no_ones_typo():
-    assert merge_typos(["barre1", "barrel", "meters", "m3ters"]) == {}
 
 
 def test_only_words_of_the_training_text_are_known():
@@ -303,18 +276,13 @@ def test_a_text_without_words_is_one_unknown_word(text):
     assert vocabulary.unknown_words(text) == []
 
 
-def test_unknown_words_are_told_once_in_their_order():
-    vocabulary = Vocabulary.from_texts(["fly to the barrel"])
-    assert vocabulary.unknown_words("Fly to the zebra, the barell, the yak and the ZEBRA") == ["zebra", "yak", "and"]
-
-
 def test_words_that_are_read_as_others_are_told_with_what_they_are_read_as():
     vocabulary = Vocabulary.from_texts(["fly to the goal", "the barell", "the barrel"])
     text = "Fly to the goal, the GOAT, the barell, the zebra, flyyyy to the goat"
     assert vocabulary.read_as(text) == {"goat": "goal", "barell": "barrel", "flyyyy": "fly"}
     read = [vocabulary.read_as(text).get(word, word) for word in tokenise(text)]
     assert vocabulary.encode(" ".join(read)) == vocabulary.encode(text), "they are read as if those were typed"
-    assert vocabulary.unknown_words(text) == ["zebra"], "an unknown word is not read as another"
+    assert vocabulary.unknown_words(text + " zebra yak ZEBRA") == ["zebra", "yak"], "each once, in order"
 
 
 @pytest.mark.long
@@ -358,17 +326,12 @@ def test_a_vocabulary_written_to_json_and_read_back_is_the_same():
     ("change", "message"),
     [
         ({"version": 2}, "got version 2, expected 1"),
-        ({"terms": "the"}, "terms: got str, expected list"),
         ({"merged": None}, "merged: got NoneType, expected dict"),
-        ({"terms": ["the", 3]}, "terms: got 3, expected each str"),
         ({"counts": [1, True, 1]}, "counts: got True, expected each int"),
-        ({"counts": [1, 1]}, "expected one for each term"),
         ({"counts": [1, 0, 1]}, "expected one for each term, from 1"),
         ({"terms": ["barrel", "to", "the"]}, "expected each once, sorted"),
-        ({"terms": ["barrel", "the", "the"]}, "expected each once, sorted"),
         ({"terms": ["barrel", "the", "to go"]}, "got the word 'to go', expected words as they are tokenised"),
         ({"merged": {"barell": "windmill"}}, "got typos of 'windmill'"),
-        ({"merged": {"the": "to"}}, "got 'the' as two of"),
         ({"sound": ["the"]}, "got 'the' as two of"),
     ],
 )
@@ -376,19 +339,6 @@ def test_a_broken_vocabulary_is_refused_with_what_is_wrong(change, message):
     content = Vocabulary.from_texts(["to the barrel"]).to_json() | change
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_json(content)
-
-
-def test_what_is_no_vocabulary_at_all_is_refused():
-    for content in ([], None, {}, "terms"):
-        with pytest.raises(ValueError, match="vocabulary: got version"):
-            Vocabulary.from_json(content)
-
-
-def test_a_vocabulary_needs_words_and_a_sensible_count():
-    with pytest.raises(ValueError, match="got no words"):
-        Vocabulary.from_texts(["", "?!"])
-    with pytest.raises(ValueError, match="min_count: got 0"):
-        Vocabulary.from_texts(["the barrel"], min_count=0)
 
 
 def test_no_more_than_a_hundred_words_of_a_text_are_read():

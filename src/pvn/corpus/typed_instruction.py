@@ -6,7 +6,7 @@ Unknown words, and words that are read as others, are reported in the same way e
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pvn.corpus.vocabulary import Vocabulary, tokenise
 from pvn.world.task import MAX_CHARACTERS, MAX_WORDS
@@ -49,33 +49,26 @@ def _listed(parts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def unknown_words_sentence(words: Sequence[str]) -> str:
-    """The message about unknown words: "'elephant' and 'zebra' are not words I know"; "" if there are none."""
-    if not words:
-        return ""
-    named = [f"'{shorten(word, 24)}'" for word in words[:MAX_NAMED]]
-    others = len(words) - len(named)
-    if others:
-        named.append(f"{others} other{'s' * (others > 1)}")
-    return f"{_listed(named)} {'is not a word' if len(words) == 1 else 'are not words'} I know"
-
-
-def read_as_sentence(terms: Mapping[str, str]) -> str:
-    """The message about words read as others: "'goat' is read as 'goal' and 'shop' as 'stop'"; "" for none."""
-    if not terms:
-        return ""
-    (word, term), *more = terms.items()
-    named = [f"'{word}' is read as '{term}'", *(f"'{word}' as '{term}'" for word, term in more[: MAX_NAMED - 1])]
-    others = len(terms) - len(named)
-    if others:
-        named.append(f"{others} more likewise")
-    return _listed(named)
+def _listed_words(named: Sequence[str], count: int, other: str) -> str:
+    """The first few of `count` words as a list; `other` stands for the rest, {} for their number."""
+    rest = count - len(named)
+    return _listed([*named, *([other.format(rest, "s" * (rest > 1))] if rest else [])])
 
 
 def words_note(text: str, vocabulary: Vocabulary) -> str:
-    """The message about a text's words that are unknown, or read as others; "" if there are none."""
-    unknown, read_as = vocabulary.unknown_words(text), vocabulary.read_as(text)
-    return "; ".join(filter(None, (unknown_words_sentence(unknown), read_as_sentence(read_as))))
+    """The message about a text's words that are unknown, or read as others; "" if there are none.
+
+    For example: "'elephant' and 'zebra' are not words I know; 'goat' is read as 'goal' and 'shop' as 'stop'".
+    """
+    unknown, read_as = vocabulary.unknown_words(text), list(vocabulary.read_as(text).items())
+    notes = []
+    if unknown:
+        words = _listed_words([f"'{shorten(word, 24)}'" for word in unknown[:MAX_NAMED]], len(unknown), "{} other{}")
+        notes.append(f"{words} {'is not a word' if len(unknown) == 1 else 'are not words'} I know")
+    if read_as:
+        named = [f"'{word}' {'' if place else 'is read '}as '{term}'" for place, (word, term) in enumerate(read_as)]
+        notes.append(_listed_words(named[:MAX_NAMED], len(read_as), "{} more likewise"))
+    return "; ".join(notes)
 
 
 def check_typed(text: str, vocabulary: Vocabulary | None = None) -> None:

@@ -190,15 +190,6 @@ def test_a_landmark_named_twice_is_the_same_one(bank_file):
         assert np.hypot(first.x - end[0], first.y - end[1]) <= 1.2 * first.radius
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="size: got 3, expected at least 20"):
-        make_meadow(bundled_banks(), size=3)
-    with pytest.raises(ValueError, match="noise: got 2"):
-        make_meadow(bundled_banks(), size=60, noise=2.0)
-    with pytest.raises(ValueError, match="seed: got -1"):
-        make_meadow(bundled_banks(), size=60, seed=-1)
-
-
 @pytest.mark.slow
 def test_the_full_corpus_is_as_large_as_lani_and_read_within_a_gigabyte(tmp_path):
     subprocess.run([sys.executable, "-m", "pvn.cli", "corpus", "make", "--out", tmp_path / "full"], check=True)
