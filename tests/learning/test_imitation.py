@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from pvn.model.decision import Decision
 
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.agent import load_agent
@@ -29,6 +28,7 @@ from pvn.learning.imitation import (
 )
 from pvn.learning.optimisation import ignore_progress
 from pvn.model.chaplot import Chaplot
+from pvn.model.execution import Decision
 from pvn.model.gsmn import GSMN
 from pvn.model.mapping import AuxiliaryHeads, GroundedMaps
 
