@@ -350,7 +350,7 @@ def _airsim() -> Reader:
                 answers.append(f"{request.message_id} {result if isinstance(result, str) else type(result).__name__}")
                 for drone in host.drones.values():
                     drone.vehicle.tick()
-                    if not all(map(math.isfinite, (*drone.vehicle.position, *drone.vehicle.rotation))):
+                    if not all(map(math.isfinite, (*drone.vehicle.state.position, *drone.vehicle.state.rotation))):
                         raise RuntimeError(f"{request.method} {request.arguments} let the drone's pose be NaN")
         except ProtocolError as error:
             answers.append(f"closed: {error}")

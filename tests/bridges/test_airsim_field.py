@@ -124,11 +124,11 @@ def test_in_real_time_it_flies_stops_and_hovers(serve, layout, recorded_calls):
     with serve(speed=2.0) as served, connect(served, layout, stepped=False, can_teleport=False) as field:
         start = field.take_off()
         assert start == pytest.approx((25, 25, math.pi / 2), abs=0.05)
-        start_s = served.host.vehicle.time_s
+        start_s = served.host.vehicle.state.time_s
         log = fly(field, [Task(layout, start, "go on")], GentleTurn(4))
         assert int(log.num_steps[0]) == 4 and bool(log.has_stopped[0])
         # On a busy machine a step may take longer than half a second of simulated time, and the drone flies further.
-        assert 0.5 < float(log.distance_flown()[0]) < 2.0 * (served.host.vehicle.time_s - start_s)
+        assert 0.5 < float(log.distance_flown()[0]) < 2.0 * (served.host.vehicle.state.time_s - start_s)
         assert (log.pose_world[0, :, 2] - 5).abs().max() < 0.3
         assert recorded_calls[-4:].count("hover") == 1
         assert "simPause" not in recorded_calls[recorded_calls.index("takeoff") :]

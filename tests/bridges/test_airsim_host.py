@@ -24,7 +24,7 @@ def fly_path(path_ned, speed):
     vehicle.start_motion(motion, results.append)
     while not results:
         vehicle.tick()
-        track.append(to_ned(vehicle.position))
+        track.append(to_ned(vehicle.state.position))
     assert results == [True]
     return np.array(track)
 
@@ -89,7 +89,7 @@ def run_clock(layout):
 def test_simulated_time_passes_at_the_configured_speed(run_clock, speed):
     async def scenario(host):
         await asyncio.sleep(2.0)
-        assert host.vehicle.time_s == pytest.approx(2.0 * speed, abs=2 * TICK_SECONDS)
+        assert host.vehicle.state.time_s == pytest.approx(2.0 * speed, abs=2 * TICK_SECONDS)
 
     run_clock(speed, scenario)
 
@@ -99,7 +99,7 @@ def test_after_a_stall_simulated_time_catches_up_a_little_and_drops_the_rest(run
         await asyncio.sleep(1.0)
         asyncio.get_running_loop().selector.now += 10.0
         await asyncio.sleep(0.5)
-        assert host.vehicle.time_s == pytest.approx(1.5 + MAX_LAG_S, abs=4 * TICK_SECONDS)
+        assert host.vehicle.state.time_s == pytest.approx(1.5 + MAX_LAG_S, abs=4 * TICK_SECONDS)
 
     run_clock(1.0, scenario)
 
@@ -109,7 +109,7 @@ def test_at_infinite_speed_time_passes_only_while_someone_waits_for_it(run_clock
         await asyncio.sleep(5.0)
         assert host.vehicle.num_ticks == 0
         await host.continue_for(3.0)
-        assert host.vehicle.time_s == pytest.approx(3.0) and host.is_paused
+        assert host.vehicle.state.time_s == pytest.approx(3.0) and host.is_paused
 
     run_clock(math.inf, scenario)
 

@@ -8,10 +8,11 @@ import pytest
 
 from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
+from pvn.bridges.airsim.host import METRES_PER_DEGREE
 from pvn.bridges.airsim.images import View
 from pvn.bridges.airsim.settings import SensorSettings, VehicleSettings, default_sensors, rotation_from_angles
-from pvn.bridges.airsim.wire_types import GeoPoint
 from pvn.bridges.shared.frames import from_ned, rotation_from_yaw, to_ned
+from pvn.bridges.shared.globe import GeoPoint, Globe
 from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.geometry import Camera
 
@@ -43,9 +44,11 @@ def test_noise_has_its_width_and_is_the_same_within_a_tick(drone):
 
 
 def test_places_on_the_globe_there_and_back():
-    point = sensors.to_geo_point(from_ned((30.0, -20.0, -7.0)), SEATTLE)
-    assert point[0] > SEATTLE[0] and point[1] < SEATTLE[1] and point[2] == pytest.approx(129)
-    assert to_ned(sensors.from_geo_point(point, SEATTLE)) == pytest.approx((30, -20, -7), abs=1e-6)
+    globe = Globe(SEATTLE, METRES_PER_DEGREE)
+    point = globe.to_geo_point(from_ned((30.0, -20.0, -7.0)))
+    assert point.latitude > SEATTLE.latitude and point.longitude < SEATTLE.longitude
+    assert point.altitude == pytest.approx(129)
+    assert to_ned(globe.from_geo_point(point)) == pytest.approx((30, -20, -7), abs=1e-6)
 
 
 def test_air_gets_thinner_and_pressure_gives_the_altitude_back():
@@ -58,7 +61,7 @@ def test_the_magnetic_field_points_north_and_down_and_turns_with_the_body(drone)
     field = sensors.magnetic_field(SEATTLE)
     assert 0.4 < math.hypot(*field) < 0.65 and field[0] > 0.1 and field[2] > 0.3
     assert sensors.to_body(drone, field) == pytest.approx(field, abs=1e-9), "it faces north"
-    drone.vehicle.teleport(drone.vehicle.position, rotation_from_yaw(0.0))
+    drone.vehicle.teleport(drone.vehicle.state.position, rotation_from_yaw(0.0))
     assert sensors.to_body(drone, field) == pytest.approx((field[1], -field[0], field[2]), abs=1e-9), "it faces east"
 
 

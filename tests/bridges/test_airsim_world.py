@@ -265,7 +265,9 @@ def test_two_drones_fly_at_once_each_from_its_own_home(serve):
         assert [future.get() for future in futures] == [True, True]
         assert position_of(client, "Drone1") == pytest.approx([0, 3, -4], abs=0.2)
         assert position_of(client, "Drone2") == pytest.approx([0, -3, -4], abs=0.2)
-        assert served.host.find_drone("Drone2").vehicle.position[1] == pytest.approx(33, abs=0.2), "8 m further north"
+        assert served.host.find_drone("Drone2").vehicle.state.position[1] == pytest.approx(33, abs=0.2), (
+            "8 m further north"
+        )
         assert position_of(client, "Drone3") == pytest.approx([0, 0, 0])
 
 

@@ -11,15 +11,16 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.mavlink.autopilot import ACCEPTED, DENIED, TEMPORARILY_REJECTED, UNSUPPORTED, Autopilot, receive
 from pvn.bridges.mavlink.autopilot import setpoint as held_setpoint
-from pvn.bridges.mavlink.frames import from_geodetic, from_sea_level, to_geodetic, to_sea_level
 from pvn.bridges.mavlink.missions import MAX_ITEMS
 from pvn.bridges.mavlink.modes import Mode, from_custom_mode, to_custom_mode
 from pvn.bridges.mavlink.progress import advance
-from pvn.bridges.shared.frames import to_ned
+from pvn.bridges.mavlink.targets import GLOBE
+from pvn.bridges.shared.frames import rotation_from_yaw
 from pvn.bridges.shared.motions import VehicleState
 
-GROUND = VehicleState(0.0, (25.0, 25.0, 0.1), (0.0, 0.0, 0.0), math.pi / 2)
-AIR = VehicleState(50.0, (20.0, 30.0, 5.0), (0.0, 0.0, 0.0), math.pi / 2)
+FACING_NORTH = rotation_from_yaw(math.pi / 2)
+GROUND = VehicleState(0.0, (25.0, 25.0, 0.1), (0.0, 0.0, 0.0), FACING_NORTH)
+AIR = VehicleState(50.0, (20.0, 30.0, 5.0), (0.0, 0.0, 0.0), FACING_NORTH)
 FLYING = Autopilot(is_armed=True, is_landed=False, home=GROUND.position, updated_at=50.0)
 SETPOINT = mavlink.MAVLink_set_position_target_local_ned_message
 COMMAND = mavlink.MAVLink_command_long_message
@@ -45,14 +46,9 @@ def later(vehicle, seconds, **changes):
     return replace(vehicle, time_s=vehicle.time_s + seconds, **changes)
 
 
-def test_places_and_heights_there_and_back():
-    for x, y in ((25.0, 25.0), (0.0, 50.0), (-9.0, 58.0)):
-        assert from_geodetic(*to_geodetic(x, y)) == pytest.approx((x, y), abs=1e-6)
-    assert from_sea_level(to_sea_level(7.0)) == pytest.approx(7.0)
-    north, east, _ = to_ned((35.0, 45.0, 0.1))
-    latitude, longitude = to_geodetic(35.0, 45.0)
-    home = to_geodetic(25.0, 25.0)
-    assert (north, east) == (20.0, 10.0) and latitude > home[0] and longitude > home[1]
+def to_geodetic(x, y):
+    """Latitude and longitude, degrees, of a place in the field."""
+    return GLOBE.to_geo_point((x, y, 0.0))[:2]
 
 
 @pytest.mark.parametrize("firmware", ["px4", "ardupilot"])
@@ -123,7 +119,7 @@ def test_a_silent_computer_loses_offboard_control():
     ],
 )
 def test_velocities_in_every_frame_for_a_drone_that_faces_east(frame, velocity, east_north):
-    facing_east = replace(AIR, yaw=0.0)
+    facing_east = replace(AIR, rotation=rotation_from_yaw(0.0))
     offboard = replace(FLYING, mode=Mode.OFFBOARD)
     autopilot, _ = receive(offboard, velocity_setpoint(*velocity, -1.0, frame=frame), facing_east)
     held = held_setpoint(autopilot, facing_east)

@@ -60,7 +60,7 @@ def hover_at_once(served, position=(20.0, 20.0, 5.0), yaw=0.5, parameters=None):
         drone.vehicle.teleport(position, rotation_from_yaw(yaw))
         drone.vehicle.start_motion(drone._motion)
         drone.autopilot = Autopilot(
-            is_armed=True, is_landed=False, home=position, updated_at=drone.vehicle.time_s,
+            is_armed=True, is_landed=False, home=position, updated_at=drone.vehicle.state.time_s,
             parameters=drone.autopilot.parameters if parameters is None else parameters,
             target=Target(place=position[:2], altitude=position[2]),
         )  # fmt: skip
@@ -195,7 +195,7 @@ def test_the_agent_is_told_where_the_drone_was_when_a_late_picture_was_taken(fly
     path.write_text(json.dumps(vars(calibration)))
     with fly_drone(quality="fast") as served:
         hover_at_once(served)
-        served.after_each_tick(lambda: yaws.append((time.monotonic(), served.drone.vehicle.yaw)))
+        served.after_each_tick(lambda: yaws.append((time.monotonic(), served.drone.vehicle.state.yaw)))
         with connect(served, layout, calibration=path) as field:
             field.reset(torch.tensor([field.take_off()]))
             ages = []
@@ -217,7 +217,7 @@ def test_a_pilot_who_takes_over_during_take_off_keeps_the_drone(fly_drone, layou
     with fly_drone(speed=2.0, quality="fast") as served:
 
         def take_over_in_the_air():
-            if served.drone.vehicle.position[2] > 0.6 and served.drone.autopilot.mode is Mode.TAKEOFF:
+            if served.drone.vehicle.state.position[2] > 0.6 and served.drone.autopilot.mode is Mode.TAKEOFF:
                 take_over(served)
 
         served.after_each_tick(take_over_in_the_air)

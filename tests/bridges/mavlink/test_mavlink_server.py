@@ -304,5 +304,7 @@ def test_it_begins_where_it_is_told_holding_on_the_ground(layout):
     drone = SimulatedDrone(CameraRenderer(layout), start=(10.0, 12.0, 1.0), firmware="ardupilot")
     for _ in range(50):
         drone.tick()
-    assert drone.vehicle.position == pytest.approx((10.0, 12.0, 0.1)) and drone.vehicle.yaw == pytest.approx(1.0)
+    assert drone.vehicle.state.position == pytest.approx(
+        (10.0, 12.0, 0.1)
+    ) and drone.vehicle.state.yaw == pytest.approx(1.0)
     assert drone.autopilot.mode is Mode.HOLD and drone.autopilot.is_landed

@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 from pvn.bridges.airsim import image_api, motion_api, object_api, sensor_api, state_api, world_api
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.wire_types import (
-    GeoPoint,
     Pose,
     parse_geo_point,
     parse_number,
@@ -22,6 +21,7 @@ from pvn.bridges.airsim.wire_types import (
     parse_vector,
 )
 from pvn.bridges.shared.frames import Vector
+from pvn.bridges.shared.globe import GeoPoint
 
 _MODULES = (world_api, state_api, sensor_api, image_api, object_api, motion_api)
 _PARSERS: dict[Any, Callable[[Any, str], Any]] = {

@@ -18,6 +18,7 @@ from pvn.bridges.shared.frames import (
     swap_rotation,
     swap_yaw,
 )
+from pvn.bridges.shared.motions import VehicleState
 from pvn.bridges.shared.vehicle import Border, Vehicle
 from pvn.geometry import Camera
 
@@ -99,6 +100,11 @@ class Drone:
         """The remote control's, which moveByRC moves: -1 to 1."""
 
     @property
+    def state(self) -> VehicleState:
+        """Where it is and how it moves."""
+        return self.vehicle.state
+
+    @property
     def origin(self) -> Vector:
         """Where this drone's NED coordinates begin, field frame: its home, as in AirSim."""
         return self.vehicle.home
@@ -108,10 +114,10 @@ class Drone:
 
         The rotation takes x to where it looks, y to its left and z to its up.
         """
-        body, (w, x, y, z) = self.vehicle.rotation, rotation
-        offset = rotate_vector(body, swap_rates(position))  # from AirSim's body frame to ours y and z change sign
-        east, north, up = (one + other for one, other in zip(self.vehicle.position, offset, strict=True))
-        return (east, north, up), multiply_quaternions(body, (w, x, -y, -z))
+        state, (w, x, y, z) = self.state, rotation
+        offset = rotate_vector(state.rotation, swap_rates(position))  # y and z change sign, as for rates
+        east, north, up = (one + other for one, other in zip(state.position, offset, strict=True))
+        return (east, north, up), multiply_quaternions(state.rotation, (w, x, -y, -z))
 
     def find_camera(self, name: object) -> MountedCamera:
         """The camera of a name."""

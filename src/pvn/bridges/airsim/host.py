@@ -8,14 +8,13 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Collision, Drone, MountedCamera
 from pvn.bridges.airsim.images import ImageRequest, View, render_image
 from pvn.bridges.airsim.scene import Scene
 from pvn.bridges.airsim.settings import Settings, VehicleSettings
-from pvn.bridges.airsim.wire_types import GeoPoint
 from pvn.bridges.shared.clock import ClockedVehicles
 from pvn.bridges.shared.frames import Vector, from_ned, swap_vector, to_ned
+from pvn.bridges.shared.globe import Globe
 from pvn.bridges.shared.motions import Motion
 from pvn.bridges.shared.renderer import CameraRenderer, make_camera_row
 from pvn.bridges.shared.vehicle import Border, Vehicle, clamp_position
@@ -26,6 +25,8 @@ MAX_CACHED_IMAGES = 16
 MAX_TOLD = 200
 """Different messages on the console: so many of the server's own, and as many that scripts print."""
 MAX_DRONES = 16
+METRES_PER_DEGREE = 111_319.5
+"""Of latitude, as in AirSim."""
 
 
 class Host(ClockedVehicles):
@@ -45,7 +46,7 @@ class Host(ClockedVehicles):
         """The field is the renderer's. speed: simulated seconds per second, see `ClockedVehicles`."""
         super().__init__(speed)
         self.settings, self.border = settings, border
-        self.scene = Scene(renderer)
+        self.scene, self.globe = Scene(renderer), Globe(settings.origin, METRES_PER_DEGREE)
         self.drones: dict[str, Drone] = {}
         self.external_cameras = {
             name: MountedCamera(camera, None) for name, camera in settings.external_cameras.items()
@@ -115,10 +116,6 @@ class Host(ClockedVehicles):
             raise ValueError(f"external camera: got {str(name)[:80]!r}, expected {known}")
         return self.external_cameras[name]
 
-    def geo_point(self, position_world: Vector) -> GeoPoint:
-        """Where a position, field frame, is on the globe."""
-        return sensors.to_geo_point(position_world, self.settings.origin)
-
     def reach(self, drone: Drone, position_ned: Vector) -> Vector:
         """Where, field frame, a drone gets that is sent to an NED position; raises or tells if that is elsewhere."""
         wanted = from_ned(position_ned, drone.origin)
@@ -157,8 +154,8 @@ class Host(ClockedVehicles):
 
     def render_image(self, view: View, request: ImageRequest) -> Awaitable[dict[str, Any]]:
         """An encoded image, rendered once however many clients request it before anything moves."""
-        poses = [(drone.vehicle.position, drone.vehicle.rotation) for drone in self.drones.values()]
-        moment = (self.scene.version, poses)
+        states = [drone.state for drone in self.drones.values()]
+        moment = self.scene.version, [(state.position, state.rotation) for state in states]
         if moment != self._rendered_moment or len(self._rendered_images) >= MAX_CACHED_IMAGES:
             self._rendered_moment, self._rendered_images = moment, {}
         key = (view.camera_row.tobytes(), view.camera, request)
@@ -176,11 +173,10 @@ class Host(ClockedVehicles):
             if vehicle.is_at_border:
                 self.tell_once("a drone has met the border, 10 m beyond the fences; --border open has none")
             if not vehicle.is_landed:
-                index = self.scene.renderer.find_collision(vehicle.position)
+                state = vehicle.state
+                index = self.scene.renderer.find_collision(state.position)
                 if index is not None:
                     name = self.scene.names[index]
-                    drone.last_collision = Collision(
-                        name, self.scene.object_id(name), vehicle.position, vehicle.time_ns
-                    )
+                    drone.last_collision = Collision(name, self.scene.object_id(name), state.position, state.time_ns)
         if self.is_paused:
             self._release_waiting()

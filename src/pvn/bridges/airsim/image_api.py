@@ -51,7 +51,7 @@ async def _images(host: Host, wanted: list[tuple[Any, MountedCamera, ImageReques
     num_pixels = sum(view.camera.width * view.camera.height for view in views)
     if num_pixels > MAX_PIXELS:
         raise ValueError(f"simGetImages: got {num_pixels} pixels, expected at most {MAX_PIXELS}; ask for fewer images")
-    time_ns, poses = host.vehicle.time_ns, [encode_pose(*camera.pose, camera.origin) for _, camera, _ in wanted]
+    time_ns, poses = host.vehicle.state.time_ns, [encode_pose(*camera.pose, camera.origin) for _, camera, _ in wanted]
     images = [host.render_image(view, kind) for view, (_, _, kind) in zip(views, wanted, strict=True)]
     return [
         {
@@ -160,7 +160,7 @@ def _detection(host: Host, name: str, landmark: Landmark, camera_pose: Pose) -> 
     offset = rotate_vector((w, -x, -y, -z), [one - other for one, other in zip(foot, position, strict=True)])
     return {
         "name": name,
-        "geo_point": host.geo_point(foot)._asdict(),
+        "geo_point": host.globe.to_geo_point(foot)._asdict(),
         "box3D": {
             "min": encode_vector((north - half, east - half, down - height)),
             "max": encode_vector((north + half, east + half, down)),

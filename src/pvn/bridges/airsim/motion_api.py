@@ -10,12 +10,12 @@ import math
 from collections.abc import Awaitable
 from typing import Any
 
-from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.wire_types import GeoPoint, parse_number, parse_vector
+from pvn.bridges.airsim.wire_types import parse_number, parse_vector
 from pvn.bridges.shared import motions
 from pvn.bridges.shared.frames import Vector, from_ned, swap_yaw, to_ned
+from pvn.bridges.shared.globe import GeoPoint
 from pvn.bridges.shared.motions import HeightControl, Setpoint, VehicleState, YawControl
 
 TAKEOFF_HEIGHT_M, TAKEOFF_SPEED, LANDING_SPEED, HOME_SPEED = 3.0, 1.0, 0.5, 2.0
@@ -29,7 +29,7 @@ NO_LIMIT_S = 3e38
 
 def takeoff(host: Host, drone: Drone, timeout_sec: float = 20.0) -> Awaitable[bool]:
     """Climb 3 m."""
-    state = drone.vehicle.state
+    state = drone.state
     speed = math.hypot(*state.velocity)
     if speed > 0.1:
         raise ValueError(f"takeoff: got a vehicle moving at {speed:.1f} m/s, expected one at rest; hover first")
@@ -40,12 +40,12 @@ def takeoff(host: Host, drone: Drone, timeout_sec: float = 20.0) -> Awaitable[bo
 
 def land(host: Host, drone: Drone, timeout_sec: float = 60.0) -> Awaitable[bool]:
     """Descend to the ground below."""
-    return host.fly(drone, motions.land(LANDING_SPEED, timeout_sec, drone.vehicle.state))
+    return host.fly(drone, motions.land(LANDING_SPEED, timeout_sec, drone.state))
 
 
 def goHome(host: Host, drone: Drone, timeout_sec: float = NO_LIMIT_S) -> Awaitable[bool]:
     """Fly straight to the vehicle's initial position, as AirSim does."""
-    home, state = [drone.origin], drone.vehicle.state
+    home, state = [drone.origin], drone.state
     return host.fly(drone, motions.follow_path(home, HOME_SPEED, motions.turn_at_rate(0.0), timeout_sec, state))
 
 
@@ -53,7 +53,7 @@ def hover(host: Host, drone: Drone) -> bool:
     """Brake and hover; answered at once, because hovering never ends."""
     drone.check_may_fly()
     if not drone.vehicle.is_landed:
-        drone.vehicle.start_motion(motions.hover(drone.vehicle.position[2]))
+        drone.vehicle.start_motion(motions.hover(drone.state.position[2]))
     return True
 
 
@@ -79,12 +79,12 @@ def _at(drone: Drone, z: float) -> HeightControl:
 
 def _climbing(drone: Drone, down: float) -> HeightControl:
     """Climb or sink; at 0 m/s, hold the height at which the motion starts."""
-    return motions.climb_at(-down) if down else motions.hold_altitude(drone.vehicle.position[2])
+    return motions.climb_at(-down) if down else motions.hold_altitude(drone.state.position[2])
 
 
 def _east_north(drone: Drone, forward: float, right: float) -> tuple[float, float]:
     """A velocity, m/s, relative to the current heading, as east and north: AirSim reads the heading only once."""
-    yaw = drone.vehicle.yaw
+    yaw = drone.state.yaw
     cos, sin = math.cos(yaw), math.sin(yaw)
     return forward * cos + right * sin, forward * sin - right * cos
 
@@ -95,7 +95,7 @@ def moveByVelocity(
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity for a time."""
     turn, height = _turn(yaw_mode, drivetrain), _climbing(drone, vz)
-    return host.fly(drone, motions.hold_velocity((vy, vx), height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_velocity((vy, vx), height, turn, duration, drone.state))
 
 
 def moveByVelocityZ(
@@ -103,7 +103,7 @@ def moveByVelocityZ(
 ) -> Awaitable[bool]:
     """Hold a velocity, north and east, and a height for a time."""
     turn, height = _turn(yaw_mode, drivetrain), _at(drone, z)
-    return host.fly(drone, motions.hold_velocity((vy, vx), height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_velocity((vy, vx), height, turn, duration, drone.state))
 
 
 def moveByVelocityBodyFrame(
@@ -112,7 +112,7 @@ def moveByVelocityBodyFrame(
 ) -> Awaitable[bool]:  # fmt: skip
     """Hold a velocity for a time: forward, right and down, relative to the heading when the motion starts."""
     velocity, turn, height = _east_north(drone, vx, vy), _turn(yaw_mode, drivetrain), _climbing(drone, vz)
-    return host.fly(drone, motions.hold_velocity(velocity, height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_velocity(velocity, height, turn, duration, drone.state))
 
 
 def moveByVelocityZBodyFrame(
@@ -120,7 +120,7 @@ def moveByVelocityZBodyFrame(
 ) -> Awaitable[bool]:
     """Hold a height, and a velocity forward and right of the heading when the motion starts, for a time."""
     velocity, turn, height = _east_north(drone, vx, vy), _turn(yaw_mode, drivetrain), _at(drone, z)
-    return host.fly(drone, motions.hold_velocity(velocity, height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_velocity(velocity, height, turn, duration, drone.state))
 
 
 def _follow_path(
@@ -131,7 +131,7 @@ def _follow_path(
     if drivetrain == FORWARD_ONLY and (not isinstance(yaw_mode, dict) or yaw_mode.get("is_rate", True)):
         raise ValueError("got a yaw rate for ForwardOnly, expected an angle; pass yaw_mode=YawMode(False, 0)")
     path, turn = [host.reach(drone, point) for point in path_ned], _turn(yaw_mode, drivetrain)
-    return host.fly(drone, motions.follow_path(path, speed, turn, timeout_s, drone.vehicle.state))
+    return host.fly(drone, motions.follow_path(path, speed, turn, timeout_s, drone.state))
 
 
 def moveToPosition(
@@ -148,8 +148,7 @@ def moveToGPS(
     adaptive_lookahead: Any = 1,
 ) -> Awaitable[bool]:  # fmt: skip
     """Fly straight to a point on the globe and stop there."""
-    point = sensors.from_geo_point(GeoPoint(latitude, longitude, altitude), host.settings.origin)
-    goal = to_ned(point, drone.origin)
+    goal = to_ned(host.globe.from_geo_point(GeoPoint(latitude, longitude, altitude)), drone.origin)
     return _follow_path(host, drone, [goal], velocity, timeout_sec, drivetrain, yaw_mode)
 
 
@@ -158,7 +157,7 @@ def moveToZ(
     lookahead: Any = -1, adaptive_lookahead: Any = 1,
 ) -> Awaitable[bool]:  # fmt: skip
     """Climb or descend to a height."""
-    north, east, _ = to_ned(drone.vehicle.position, drone.origin)
+    north, east, _ = to_ned(drone.state.position, drone.origin)
     return _follow_path(host, drone, [(north, east, z)], velocity, timeout_sec, 0, yaw_mode)
 
 
@@ -179,13 +178,13 @@ def rotateToYaw(
 ) -> Awaitable[bool]:
     """Turn to a heading, degrees clockwise from north, to within a margin, degrees."""
     heading, tolerance = swap_yaw(math.radians(yaw)), math.radians(margin)
-    return host.fly(drone, motions.rotate_to_yaw(heading, tolerance, timeout_sec, drone.vehicle.state))
+    return host.fly(drone, motions.rotate_to_yaw(heading, tolerance, timeout_sec, drone.state))
 
 
 def rotateByYawRate(host: Host, drone: Drone, yaw_rate: float, duration: float) -> Awaitable[bool]:
     """Turn at a rate, degrees per second clockwise, for a time."""
     turn, height = motions.turn_at_rate(-math.radians(yaw_rate)), _climbing(drone, 0.0)
-    return host.fly(drone, motions.hold_velocity((0.0, 0.0), height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_velocity((0.0, 0.0), height, turn, duration, drone.state))
 
 
 def _by_throttle(throttle: float) -> HeightControl:
@@ -195,7 +194,7 @@ def _by_throttle(throttle: float) -> HeightControl:
 def _lean(
     host: Host, drone: Drone, roll: float, pitch: float, height: HeightControl, turn: YawControl, duration: float
 ) -> Awaitable[bool]:
-    return host.fly(drone, motions.hold_attitude(roll, -pitch, height, turn, duration, drone.vehicle.state))
+    return host.fly(drone, motions.hold_attitude(roll, -pitch, height, turn, duration, drone.state))
 
 
 def moveByRollPitchYawZ(
@@ -239,7 +238,7 @@ def moveByManual(
     yaw_mode: Any = None,
 ) -> Awaitable[bool]:  # fmt: skip
     """Fly by the remote control, see moveByRC, for a time; its throttle is a rate of climb."""
-    start_s, max_speeds = drone.vehicle.time_s, [min(limit, motions.MAX_SPEED) for limit in (vx_max, vy_max)]
+    start_s, max_speeds = drone.state.time_s, [min(limit, motions.MAX_SPEED) for limit in (vx_max, vy_max)]
 
     def motion(state: VehicleState) -> tuple[Setpoint, bool | None]:
         sticks = drone.sticks

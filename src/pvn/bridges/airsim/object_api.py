@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pvn.bridges.airsim import sensors
 from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.scene import class_of_asset, match_names
 from pvn.bridges.airsim.wire_types import (
-    GeoPoint,
     Pose,
     encode_pose,
     encode_quaternion,
@@ -22,6 +20,7 @@ from pvn.bridges.airsim.wire_types import (
     parse_vector,
 )
 from pvn.bridges.shared.frames import Vector, from_ned, roll_pitch_yaw, rotation_from_yaw, swap_rotation
+from pvn.bridges.shared.globe import GeoPoint
 from pvn.simulator.quadcopter import EAST_LIMIT, WEST_LIMIT
 from pvn.world.landmarks import LANDMARK_NAMES
 
@@ -160,15 +159,15 @@ def _sees(host: Host, start: Vector, end: Vector) -> bool:
 
 def simTestLineOfSightToPoint(host: Host, drone: Drone, point: GeoPoint) -> bool:
     """Whether the vehicle sees a point on the globe."""
-    return _sees(host, drone.vehicle.position, sensors.from_geo_point(point, host.settings.origin))
+    return _sees(host, drone.state.position, host.globe.from_geo_point(point))
 
 
 def simTestLineOfSightBetweenPoints(host: Host, point1: GeoPoint, point2: GeoPoint) -> bool:
     """Whether nothing stands between two points on the globe."""
-    start, end = (sensors.from_geo_point(point, host.settings.origin) for point in (point1, point2))
+    start, end = (host.globe.from_geo_point(point) for point in (point1, point2))
     return _sees(host, start, end)
 
 
 def simGetWorldExtents(host: Host) -> list[dict[str, float]]:
     """South-western and north-eastern corner of the world, 10 m beyond the fences, on the globe."""
-    return [host.geo_point((end, end, 0.0))._asdict() for end in (WEST_LIMIT, EAST_LIMIT)]
+    return [host.globe.to_geo_point((end, end, 0.0))._asdict() for end in (WEST_LIMIT, EAST_LIMIT)]

@@ -28,10 +28,11 @@ def _noisy(drone: Drone, sensor: int, sigma: float, values: Any) -> dict[str, fl
 
 def getImuData(host: Host, drone: Drone, imu_name: Any = "") -> dict[str, Any]:
     """The true attitude; body rates and specific force with noise, forward right down."""
-    rates, force = swap_rates(drone.vehicle.rates_body), sensors.specific_force(drone)
+    state = drone.state
+    rates, force = swap_rates(state.rates_body), sensors.specific_force(drone)
     return {
-        "time_stamp": drone.vehicle.time_ns,
-        "orientation": encode_quaternion(swap_rotation(drone.vehicle.rotation)),
+        "time_stamp": state.time_ns,
+        "orientation": encode_quaternion(swap_rotation(state.rotation)),
         "angular_velocity": _noisy(drone, _GYROSCOPE, sensors.GYROSCOPE_NOISE, rates),
         "linear_acceleration": _noisy(drone, _ACCELEROMETER, sensors.ACCELEROMETER_NOISE, force),
     }
@@ -40,9 +41,9 @@ def getImuData(host: Host, drone: Drone, imu_name: Any = "") -> dict[str, Any]:
 def getBarometerData(host: Host, drone: Drone, barometer_name: Any = "") -> dict[str, Any]:
     """Pressure with noise, Pa; the altitude it stands for, metres; and the pressure at sea level, hPa."""
     error = float(sensors.noise(drone, _BAROMETER, sensors.PRESSURE_NOISE_PA)[0])
-    pressure = sensors.air(host.geo_point(drone.vehicle.position).altitude)[0] + error
+    pressure = sensors.air(host.globe.to_geo_point(drone.state.position).altitude)[0] + error
     return {
-        "time_stamp": drone.vehicle.time_ns,
+        "time_stamp": drone.state.time_ns,
         "altitude": sensors.altitude_of_pressure(pressure),
         "pressure": pressure,
         "qnh": sensors.SEA_LEVEL_PRESSURE_PA / 100,
@@ -53,7 +54,7 @@ def getMagnetometerData(host: Host, drone: Drone, magnetometer_name: Any = "") -
     """The earth's magnetic field with noise, Gauss, forward right down."""
     field = sensors.to_body(drone, sensors.magnetic_field(host.settings.origin))
     return {
-        "time_stamp": drone.vehicle.time_ns,
+        "time_stamp": drone.state.time_ns,
         "magnetic_field_body": _noisy(drone, _MAGNETOMETER, sensors.MAGNETOMETER_NOISE_GAUSS, field),
         "magnetic_field_covariance": [],
     }
@@ -61,15 +62,16 @@ def getMagnetometerData(host: Host, drone: Drone, magnetometer_name: Any = "") -
 
 def getGpsData(host: Host, drone: Drone, gps_name: Any = "") -> dict[str, Any]:
     """The true place on the globe and velocity, NED, as from a receiver that has its fix."""
+    state = drone.state
     return {
-        "time_stamp": drone.vehicle.time_ns,
+        "time_stamp": state.time_ns,
         "gnss": {
-            "geo_point": host.geo_point(drone.vehicle.position)._asdict(),
+            "geo_point": host.globe.to_geo_point(state.position)._asdict(),
             "eph": GPS_ERROR_M,
             "epv": GPS_ERROR_M,
-            "velocity": encode_vector(swap_vector(drone.vehicle.velocity)),
+            "velocity": encode_vector(swap_vector(state.velocity)),
             "fix_type": _FIX_3D,
-            "time_utc": drone.vehicle.time_ns // 1000,
+            "time_utc": state.time_ns // 1000,
         },
         "is_valid": True,
     }
@@ -90,7 +92,7 @@ def getDistanceSensorData(host: Host, drone: Drone, distance_sensor_name: Any = 
     """Metres to what the sensor looks at, without noise, as AirSim's."""
     sensor = _find_sensor(drone, distance_sensor_name, (DISTANCE_SENSOR,))
     return {
-        "time_stamp": drone.vehicle.time_ns,
+        "time_stamp": drone.state.time_ns,
         "distance": sensors.measure_distance(drone, sensor, host.scene.renderer),
         "min_distance": sensor.min_distance,
         "max_distance": sensor.max_distance,
@@ -108,7 +110,7 @@ Encoder = Callable[[npt.NDArray[np.float64], list[int]], dict[str, Any]]
 def _scan(host: Host, drone: Drone, lidar_name: Any, encode: Encoder) -> Coroutine[Any, Any, dict[str, Any]]:
     """One rotation of a lidar from where the drone is now; a coroutine, so that no work is done before its turn."""
     sensor = _find_sensor(drone, lidar_name, (LIDAR, GPU_LIDAR))
-    ids, time_ns = host.scene.object_ids, drone.vehicle.time_ns
+    ids, time_ns = host.scene.object_ids, drone.state.time_ns
     pose = encode_pose(*drone.mounted_pose(sensor.position, sensor.rotation), drone.origin)
     scan = sensors.prepare_scan(drone, sensor, host.scene.renderer)
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from pvn.bridges.airsim.drone import Drone
 from pvn.bridges.airsim.settings import SensorSettings
-from pvn.bridges.airsim.wire_types import GeoPoint
-from pvn.bridges.shared.frames import Vector, from_ned, rotate_vector, swap_rates, swap_vector, to_ned
+from pvn.bridges.shared.frames import Vector, rotate_vector, swap_rates, swap_vector, to_ned
+from pvn.bridges.shared.globe import GeoPoint
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.simulator.quadcopter import GRAVITY
@@ -36,29 +36,6 @@ METRES_PER_DEGREE = 111_319.5
 def noise(drone: Drone, sensor: int, sigma: float) -> npt.NDArray[np.float64]:
     """Three independent errors of a sensor in the current tick."""
     return np.random.default_rng((sensor, drone.vehicle.num_ticks)).normal(0.0, sigma, 3)
-
-
-def to_geo_point(position_world: Vector, origin: GeoPoint) -> GeoPoint:
-    """A position, field frame, on the globe, with the middle of the field at `origin`."""
-    north, east, down = to_ned(position_world)
-    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin.latitude))
-    return GeoPoint(
-        origin.latitude + north / METRES_PER_DEGREE,
-        origin.longitude + east / metres_per_degree_east,
-        origin.altitude - down,
-    )
-
-
-def from_geo_point(point: GeoPoint, origin: GeoPoint) -> Vector:
-    """The position, field frame, of a point on the globe."""
-    metres_per_degree_east = METRES_PER_DEGREE * math.cos(math.radians(origin.latitude))
-    return from_ned(
-        (
-            (point.latitude - origin.latitude) * METRES_PER_DEGREE,
-            (point.longitude - origin.longitude) * metres_per_degree_east,
-            origin.altitude - point.altitude,
-        )
-    )
 
 
 def air(altitude_m: float) -> tuple[float, float, float]:
@@ -90,7 +67,7 @@ def magnetic_field(origin: GeoPoint) -> Vector:
 
 def to_body(drone: Drone, vector_ned: Vector) -> Vector:
     """A vector of the NED frame in AirSim's body frame."""
-    w, x, y, z = drone.vehicle.rotation
+    w, x, y, z = drone.state.rotation
     return swap_rates(rotate_vector((w, -x, -y, -z), swap_vector(vector_ned)))
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pvn.bridges.airsim.wire_types import GeoPoint
 from pvn.bridges.shared.frames import Quaternion, Vector, multiply_quaternions
+from pvn.bridges.shared.globe import GeoPoint
 from pvn.files import parse_json
 
 DISTANCE_SENSOR, LIDAR, GPU_LIDAR = 5, 6, 8

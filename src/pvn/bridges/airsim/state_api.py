@@ -18,7 +18,8 @@ MAX_SPEED, MAX_TURN_RATE = 100.0, 50.0
 
 def simGetVehiclePose(host: Host, drone: Drone) -> dict[str, Any]:
     """The vehicle's pose, NED from its home."""
-    return encode_pose(drone.vehicle.position, drone.vehicle.rotation, drone.origin)
+    state = drone.state
+    return encode_pose(state.position, state.rotation, drone.origin)
 
 
 def _has_nan(values: Any) -> bool:
@@ -52,22 +53,22 @@ def simSetKinematics(host: Host, drone: Drone, state: Any, ignore_collision: Any
 
 def simGetGroundTruthKinematics(host: Host, drone: Drone) -> dict[str, Any]:
     """Pose, velocities and accelerations, NED."""
-    vehicle = drone.vehicle
+    state = drone.state
     return {
         **simGetVehiclePose(host, drone),
-        "linear_velocity": encode_vector(swap_vector(vehicle.velocity)),
-        "angular_velocity": encode_vector(swap_rates(vehicle.rates_body)),
-        "linear_acceleration": encode_vector(swap_vector(vehicle.acceleration)),
-        "angular_acceleration": encode_vector(swap_rates(vehicle.turn_acceleration)),
+        "linear_velocity": encode_vector(swap_vector(state.velocity)),
+        "angular_velocity": encode_vector(swap_rates(state.rates_body)),
+        "linear_acceleration": encode_vector(swap_vector(drone.vehicle.acceleration)),
+        "angular_acceleration": encode_vector(swap_rates(drone.vehicle.turn_acceleration)),
     }
 
 
 def simGetGroundTruthEnvironment(host: Host, drone: Drone) -> dict[str, Any]:
     """Where the vehicle is, and the air there."""
-    here = host.geo_point(drone.vehicle.position)
+    here = host.globe.to_geo_point(drone.state.position)
     pressure, kelvin, density = sensors.air(here.altitude)
     return {
-        "position": encode_vector(to_ned(drone.vehicle.position, drone.origin)),
+        "position": encode_vector(to_ned(drone.state.position, drone.origin)),
         "geo_point": here._asdict(),
         "gravity": encode_vector((0.0, 0.0, GRAVITY)),
         "air_pressure": pressure,
@@ -94,7 +95,7 @@ def simGetCollisionInfo(host: Host, drone: Drone) -> dict[str, Any]:
 
 def getHomeGeoPoint(host: Host, drone: Drone) -> dict[str, float]:
     """Latitude, longitude and altitude of the vehicle's home."""
-    return host.geo_point(drone.origin)._asdict()
+    return host.globe.to_geo_point(drone.origin)._asdict()
 
 
 def getMultirotorState(host: Host, drone: Drone) -> dict[str, Any]:
@@ -103,8 +104,8 @@ def getMultirotorState(host: Host, drone: Drone) -> dict[str, Any]:
     return {
         "collision": simGetCollisionInfo(host, drone),
         "kinematics_estimated": simGetGroundTruthKinematics(host, drone),
-        "gps_location": host.geo_point(drone.vehicle.position)._asdict(),
-        "timestamp": drone.vehicle.time_ns,
+        "gps_location": host.globe.to_geo_point(drone.state.position)._asdict(),
+        "timestamp": drone.state.time_ns,
         "landed_state": 0 if drone.vehicle.is_landed else 1,
         "rc_data": {"timestamp": 0, **drone.sticks, **switches, "is_initialized": False, "is_valid": False},
         "ready": True,
@@ -120,4 +121,4 @@ def getRotorStates(host: Host, drone: Drone) -> dict[str, Any]:
         {"speed": speed, "thrust": airframe.thrust * speed * speed, "torque_scaler": airframe.torque * speed * speed}
         for speed in (front_right, rear_left, front_left, rear_right)
     ]
-    return {"timestamp": drone.vehicle.time_ns, "rotors": rotors}
+    return {"timestamp": drone.state.time_ns, "rotors": rotors}

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, Quaternion, Vector, swap_rotation, to_ned
+from pvn.bridges.shared.globe import GeoPoint
 
 Pose = tuple[Vector, Quaternion]
 """Position and rotation, in AirSim's frames where it comes from a client."""
-
-
-class GeoPoint(NamedTuple):
-    """A place on the globe."""
-
-    latitude: float
-    """Degrees."""
-    longitude: float
-    """Degrees."""
-    altitude: float
-    """Metres above the sea."""
 
 
 def parse_number(value: Any, name: str) -> float:

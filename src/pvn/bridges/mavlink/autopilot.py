@@ -15,7 +15,6 @@ from typing import Any
 from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.mavlink import missions
-from pvn.bridges.mavlink.frames import from_geodetic
 from pvn.bridges.mavlink.missions import MissionStore
 from pvn.bridges.mavlink.modes import Firmware, Mode, from_command, from_custom_mode
 from pvn.bridges.mavlink.targets import (
@@ -23,6 +22,7 @@ from pvn.bridges.mavlink.targets import (
     Target,
     clamp_place,
     global_height,
+    global_place,
     hold_height,
     read_global_setpoint,
     read_local_setpoint,
@@ -171,7 +171,7 @@ def reposition(
         return autopilot, DENIED
     place = vehicle.position[:2]
     if math.isfinite(latitude) and math.isfinite(longitude):
-        place = from_geodetic(latitude, longitude)
+        place = global_place(latitude, longitude)
     height = global_height(altitude, frame, autopilot.home[2]) if math.isfinite(altitude) else vehicle.position[2]
     target = Target(
         place=clamp_place(*place),

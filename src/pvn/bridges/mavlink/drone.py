@@ -41,7 +41,7 @@ class SimulatedDrone(ClockedVehicles):
         self._vehicles = (Vehicle(),)
         if start is not None:
             self.vehicle.teleport((start[0], start[1], LOWEST), rotation_from_yaw(start[2]))
-        self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.position)
+        self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.state.position)
         self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
         """Called after each tick with what the autopilot tells everyone."""
 
@@ -52,9 +52,9 @@ class SimulatedDrone(ClockedVehicles):
 
     def camera_row(self) -> Floats:
         """The camera (18,) of `simulator.rendering` at this moment: at the drone's centre, tilted down."""
-        mount = rotation_from_pitch(self.camera.tilt)
-        rotation = multiply_quaternions(self.vehicle.rotation, mount)
-        return make_camera_row(self.vehicle.position, rotation, self.camera)
+        state = self.vehicle.state
+        rotation = multiply_quaternions(state.rotation, rotation_from_pitch(self.camera.tilt))
+        return make_camera_row(state.position, rotation, self.camera)
 
     def _motion(self, vehicle: VehicleState) -> tuple[Setpoint, bool | None]:
         """The autopilot's set-points as a motion, which ends on the ground."""

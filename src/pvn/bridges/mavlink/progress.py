@@ -10,10 +10,9 @@ from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.mavlink import missions
 from pvn.bridges.mavlink.autopilot import HEIGHT_TOLERANCE_M, REST_SPEED, Autopilot, arm, enter, tell
-from pvn.bridges.mavlink.frames import from_geodetic
 from pvn.bridges.mavlink.missions import ARRIVAL_DISTANCE_M, MissionItem
 from pvn.bridges.mavlink.modes import Mode
-from pvn.bridges.mavlink.targets import Target, clamp_place, global_height, hold_height
+from pvn.bridges.mavlink.targets import Target, clamp_place, global_height, global_place, hold_height
 from pvn.bridges.shared.motions import VehicleState
 
 MIN_TRAVEL_M = 1.0
@@ -70,7 +69,7 @@ def _item_target(autopilot: Autopilot, item: MissionItem, vehicle: VehicleState)
     """Where a waypoint or a take-off leads, looking where the drone goes unless the item says otherwise."""
     place = vehicle.position[:2]
     if item.latitude or item.longitude:
-        place = clamp_place(*from_geodetic(item.latitude, item.longitude))
+        place = clamp_place(*global_place(item.latitude, item.longitude))
     east, north = place[0] - vehicle.position[0], place[1] - vehicle.position[1]
     ahead = math.atan2(north, east) if math.hypot(east, north) > MIN_TRAVEL_M else None
     held = autopilot.target.yaw if autopilot.target is not None else vehicle.yaw

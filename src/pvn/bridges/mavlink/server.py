@@ -16,7 +16,7 @@ from pvn.bridges.mavlink.autopilot import UNSUPPORTED, receive
 from pvn.bridges.mavlink.drone import SimulatedDrone
 from pvn.bridges.mavlink.mjpeg import STREAM_PATH, CameraStream
 from pvn.bridges.mavlink.options import GROUND_STATION_PORT, SCRIPT_PORT, MavlinkServerOptions
-from pvn.bridges.mavlink.telemetry import BUILDERS, RATES_HZ, heartbeat
+from pvn.bridges.mavlink.telemetry import TELEMETRY, heartbeat
 from pvn.bridges.shared.serving import FieldServer, cannot_listen
 from pvn.geometry import Camera
 from pvn.world.layout import Layout
@@ -46,7 +46,9 @@ class Link:
     heard_at: float = -math.inf
     """Wall-clock time, seconds."""
     packer: Any = field(default_factory=lambda: mavlink.MAVLink(None, SYSTEM_ID, COMPONENT_ID))
-    intervals: dict[int, float] = field(default_factory=lambda: {number: 1 / hz for number, hz in RATES_HZ.items()})
+    intervals: dict[int, float] = field(
+        default_factory=lambda: {number: 1 / one.rate_hz for number, one in TELEMETRY.items() if one.rate_hz}
+    )
     """Simulated seconds between two messages of a kind."""
     due_at: dict[int, float] = field(default_factory=dict)
 
@@ -66,12 +68,12 @@ class Link:
 
     def set_interval(self, number: int, interval_us: float) -> bool:
         """Send a message every so many microseconds; 0: as usual, -1: not at all. Returns whether that is possible."""
-        if number not in BUILDERS or not math.isfinite(interval_us):
+        if number not in TELEMETRY or not math.isfinite(interval_us):
             return False
         if interval_us < 0:
             self.intervals.pop(number, None)
         elif interval_us == 0:
-            self.intervals[number] = 1 / RATES_HZ.get(number, 1.0)
+            self.intervals[number] = 1 / (TELEMETRY[number].rate_hz or 1.0)
         else:
             self.intervals[number] = max(interval_us / 1e6, 1 / MAX_RATE_HZ)
         return True
@@ -147,7 +149,7 @@ class Clients(asyncio.DatagramProtocol):
                 sender = message.get_srcSystem(), message.get_srcComponent()
                 self._send(link, mavlink.MAVLink_ping_message(message.time_usec, message.seq, *sender))
             case "TIMESYNC" if message.tc1 == 0:
-                self._send(link, mavlink.MAVLink_timesync_message(self.drone.vehicle.time_ns, message.ts1))
+                self._send(link, mavlink.MAVLink_timesync_message(self.drone.vehicle.state.time_ns, message.ts1))
             case "COMMAND_LONG" if self._answer_request(link, message):
                 pass
             case _:
@@ -165,7 +167,7 @@ class Clients(asyncio.DatagramProtocol):
             case mavlink.MAV_CMD_SET_MESSAGE_INTERVAL:
                 is_done, numbers = link.set_interval(int(wanted), message.param2), []
             case mavlink.MAV_CMD_REQUEST_MESSAGE:
-                is_done, numbers = wanted in BUILDERS, [int(wanted)]
+                is_done, numbers = wanted in TELEMETRY, [int(wanted)]
             case mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
                 is_done, numbers = True, [mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION]
             case mavlink.MAV_CMD_GET_HOME_POSITION:
@@ -176,12 +178,12 @@ class Clients(asyncio.DatagramProtocol):
         result = 0 if is_done else UNSUPPORTED
         self._send(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, *sender))
         for number in numbers if is_done else ():
-            self._send(link, BUILDERS[number](self.drone.autopilot, self.drone.vehicle))
+            self._send(link, TELEMETRY[number].build(self.drone.autopilot, self.drone.vehicle.state))
         return True
 
     def _send_heartbeats(self) -> None:
         self._heartbeat_at = self._wall_clock()
-        message = heartbeat(self.drone.autopilot, self.drone.vehicle)
+        message = heartbeat(self.drone.autopilot, self.drone.vehicle.state)
         for link in self.links.values():
             self._send(link, message)
 
@@ -200,9 +202,9 @@ class Clients(asyncio.DatagramProtocol):
                 continue
             for message in told:
                 self._send(link, message)
-            for number in link.due(self.drone.vehicle.time_s):
+            for number in link.due(self.drone.vehicle.state.time_s):
                 if number not in made:
-                    made[number] = BUILDERS[number](self.drone.autopilot, self.drone.vehicle)
+                    made[number] = TELEMETRY[number].build(self.drone.autopilot, self.drone.vehicle.state)
                 self._send(link, made[number])
 
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pvn.bridges.mavlink.frames import from_geodetic, from_sea_level
 from pvn.bridges.shared.frames import NED_ORIGIN_WORLD, swap_vector, swap_yaw
+from pvn.bridges.shared.globe import GeoPoint, Globe
 from pvn.bridges.shared.motions import APPROACH_GAIN, CLIMB_LEAD_S, YAW_GAIN, Setpoint, VehicleState
 from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import EAST_LIMIT, HIGHEST, LOWEST, SUBSTEP_SECONDS, WEST_LIMIT
 
+GLOBE = Globe(GeoPoint(47.397742, 8.545594, 488.0), math.radians(6371000.0))
+"""The middle of the field is where PX4's simulator starts, so that scripts written for it find themselves at home."""
 MAX_YAW_RATE = math.radians(120.0)
 EDGE_MARGIN_M = 1.0
 """How far from the place where the simulator stops every drone our autopilot stops by itself."""
@@ -153,7 +155,7 @@ def read_global_setpoint(message: Any, vehicle: VehicleState, home_z: float) -> 
         return None
     level: dict[str, Any] = {"velocity": (message.vy, message.vx)}
     if not mask & IGNORE_POSITION:
-        level = {"place": from_geodetic(message.lat_int / 1e7, message.lon_int / 1e7)}
+        level = {"place": global_place(message.lat_int / 1e7, message.lon_int / 1e7)}
     elif mask & IGNORE_VELOCITY:
         return None
     altitude = global_height(message.alt, frame, home_z)
@@ -161,6 +163,14 @@ def read_global_setpoint(message: Any, vehicle: VehicleState, home_z: float) -> 
     return Target(**level, **heights, **_turns(message, mask, False, vehicle))
 
 
+def global_place(latitude: float, longitude: float) -> tuple[float, float]:
+    """The place in the field, x and y in metres, of a latitude and longitude in degrees."""
+    x, y, _ = GLOBE.from_geo_point(GeoPoint(latitude, longitude, 0.0))
+    return x, y
+
+
 def global_height(altitude: float, frame: int, home_z: float) -> float:
     """The height in the field, metres, of an altitude above the sea or above home, by its frame."""
-    return home_z + altitude if frame in RELATIVE_FRAMES else from_sea_level(altitude)
+    if frame in RELATIVE_FRAMES:
+        return home_z + altitude
+    return GLOBE.from_geo_point(GLOBE.origin._replace(altitude=altitude))[2]

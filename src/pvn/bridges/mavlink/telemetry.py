@@ -1,25 +1,20 @@
-"""The messages by which the autopilot tells how it is doing, each made from its state and the vehicle's."""
+"""The messages in which the autopilot says how it is doing, each made from its state and the vehicle's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymavlink.dialects.v20 import common as mavlink
 
 from pvn.bridges.mavlink.autopilot import Autopilot
-from pvn.bridges.mavlink.frames import (
-    ORIGIN_ALTITUDE,
-    ORIGIN_LATITUDE,
-    ORIGIN_LONGITUDE,
-    to_geodetic,
-    to_sea_level,
-)
 from pvn.bridges.mavlink.modes import Mode, to_custom_mode
+from pvn.bridges.mavlink.targets import GLOBE
 from pvn.bridges.shared.frames import Vector, roll_pitch_yaw, swap_rates, swap_rotation, swap_vector, swap_yaw, to_ned
-from pvn.bridges.shared.vehicle import Vehicle
+from pvn.bridges.shared.globe import GeoPoint
+from pvn.bridges.shared.motions import VehicleState
 
 FULL_VOLTS, EMPTY_VOLTS = 12.6, 10.5
 """Of a battery with three cells."""
@@ -43,23 +38,42 @@ CAPABILITIES = (
     | mavlink.MAV_PROTOCOL_CAPABILITY_MAVLINK2
 )
 FIRMWARE_VERSION = 1 << 24 | 15 << 16 | 4 << 8 | 255  # 1.15.4, a release
+UNKNOWN_CELL, UNKNOWN_CELSIUS = 0xFFFF, 0x7FFF
 
 
-def _boot_ms(vehicle: Vehicle) -> int:
+def _boot_ms(vehicle: VehicleState) -> int:
     return round(vehicle.time_s * 1e3) & 0xFFFFFFFF
 
 
-def _euler_ned(vehicle: Vehicle) -> Vector:
+def _time_us(vehicle: VehicleState) -> int:
+    return round(vehicle.time_s * 1e6)
+
+
+def _euler_ned(vehicle: VehicleState) -> Vector:
     """Roll, pitch (nose up) and yaw (clockwise from north), radians."""
     roll, pitch, yaw = roll_pitch_yaw(vehicle.rotation)
     return roll, -pitch, swap_yaw(yaw)
 
 
-def _heading_cdeg(vehicle: Vehicle) -> int:
-    return round(math.degrees(_euler_ned(vehicle)[2]) * 100) % 36000
+def _centidegrees(yaw: float) -> int:
+    """A heading, radians counter-clockwise from east, as hundredths of degrees clockwise from north."""
+    return round(math.degrees(swap_yaw(yaw)) * 100) % 36000
 
 
-def heartbeat(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _above_home(autopilot: Autopilot, vehicle: VehicleState) -> float:
+    return vehicle.position[2] - autopilot.home[2]
+
+
+def _packed(point: GeoPoint) -> tuple[int, int, int]:
+    """Latitude and longitude, 1e-7 degrees, and millimetres above the sea."""
+    return round(point.latitude * 1e7), round(point.longitude * 1e7), round(point.altitude * 1e3)
+
+
+def _volts(autopilot: Autopilot) -> float:
+    return EMPTY_VOLTS + (FULL_VOLTS - EMPTY_VOLTS) * autopilot.battery
+
+
+def heartbeat(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     """That the autopilot is there, its mode, and whether it is armed."""
     flags = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | mavlink.MAV_MODE_FLAG_STABILIZE_ENABLED
     if autopilot.mode is not Mode.PILOT:
@@ -73,101 +87,81 @@ def heartbeat(autopilot: Autopilot, vehicle: Vehicle) -> Any:
     )
 
 
-def _volts(autopilot: Autopilot) -> float:
-    return EMPTY_VOLTS + (FULL_VOLTS - EMPTY_VOLTS) * autopilot.battery
-
-
-def _sys_status(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    volts, percent = round(_volts(autopilot) * 1e3), round(autopilot.battery * 100)
+def _sys_status(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    millivolts, percent = round(_volts(autopilot) * 1e3), round(autopilot.battery * 100)
     healthy = SENSORS | mavlink.MAV_SYS_STATUS_GEOFENCE  # a fence that it does not have is not broken either
-    return mavlink.MAVLink_sys_status_message(SENSORS, SENSORS, healthy, 100, volts, -1, percent, 0, 0, 0, 0, 0, 0)
+    return mavlink.MAVLink_sys_status_message(SENSORS, SENSORS, healthy, 100, millivolts, -1, percent, *[0] * 6)
 
 
-def _battery_status(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    unknown = 0xFFFF
-    cells = [round(_volts(autopilot) / 3 * 1e3)] * 3 + [unknown] * 7
+def _battery_status(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    cells = [round(_volts(autopilot) / 3 * 1e3)] * 3 + [UNKNOWN_CELL] * 7
     return mavlink.MAVLink_battery_status_message(
-        0, mavlink.MAV_BATTERY_FUNCTION_ALL, mavlink.MAV_BATTERY_TYPE_LIPO, 0x7FFF, cells, -1, -1, -1,
+        0, mavlink.MAV_BATTERY_FUNCTION_ALL, mavlink.MAV_BATTERY_TYPE_LIPO, UNKNOWN_CELSIUS, cells, -1, -1, -1,
         round(autopilot.battery * 100),
     )  # fmt: skip
 
 
-def _attitude(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _attitude(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     return mavlink.MAVLink_attitude_message(_boot_ms(vehicle), *_euler_ned(vehicle), *swap_rates(vehicle.rates_body))
 
 
-def _attitude_quaternion(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _attitude_quaternion(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     rotation, rates = swap_rotation(vehicle.rotation), swap_rates(vehicle.rates_body)
     return mavlink.MAVLink_attitude_quaternion_message(_boot_ms(vehicle), *rotation, *rates)
 
 
-def _local_position(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    return mavlink.MAVLink_local_position_ned_message(
-        _boot_ms(vehicle), *to_ned(vehicle.position), *swap_vector(vehicle.velocity)
-    )
+def _local_position(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    position, velocity = to_ned(vehicle.position), swap_vector(vehicle.velocity)
+    return mavlink.MAVLink_local_position_ned_message(_boot_ms(vehicle), *position, *velocity)
 
 
-def _odometry(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    yaw = roll_pitch_yaw(vehicle.rotation)[2]
+def _odometry(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     east, north, up = vehicle.velocity
-    forward = east * math.cos(yaw) + north * math.sin(yaw)
-    left = north * math.cos(yaw) - east * math.sin(yaw)
+    cos, sin = math.cos(vehicle.yaw), math.sin(vehicle.yaw)
+    velocity_body = east * cos + north * sin, east * sin - north * cos, -up  # forward, right, down
     unknown = [math.nan] * 21
     return mavlink.MAVLink_odometry_message(
-        round(vehicle.time_s * 1e6), mavlink.MAV_FRAME_LOCAL_NED, mavlink.MAV_FRAME_BODY_FRD,
-        *to_ned(vehicle.position), swap_rotation(vehicle.rotation), forward, -left, -up,
-        *swap_rates(vehicle.rates_body), unknown, unknown, 0, mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT, 100,
+        _time_us(vehicle), mavlink.MAV_FRAME_LOCAL_NED, mavlink.MAV_FRAME_BODY_FRD, *to_ned(vehicle.position),
+        swap_rotation(vehicle.rotation), *velocity_body, *swap_rates(vehicle.rates_body), unknown, unknown, 0,
+        mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT, 100,
     )  # fmt: skip
 
 
-def _geodetic(vehicle: Vehicle) -> tuple[int, int, int]:
-    """Latitude and longitude, 1e-7 degrees, and millimetres above the sea."""
-    x, y, z = vehicle.position
-    latitude, longitude = to_geodetic(x, y)
-    return round(latitude * 1e7), round(longitude * 1e7), round(to_sea_level(z) * 1e3)
-
-
-def _above_home(autopilot: Autopilot, vehicle: Vehicle) -> float:
-    return vehicle.position[2] - autopilot.home[2]
-
-
-def _global_position(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    velocity = (round(one * 100) for one in swap_vector(vehicle.velocity))
-    above = round(_above_home(autopilot, vehicle) * 1e3)
+def _global_position(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    velocity_cm_s = (round(one * 100) for one in swap_vector(vehicle.velocity))
+    place, above_mm = _packed(GLOBE.to_geo_point(vehicle.position)), round(_above_home(autopilot, vehicle) * 1e3)
     return mavlink.MAVLink_global_position_int_message(
-        _boot_ms(vehicle), *_geodetic(vehicle), above, *velocity, _heading_cdeg(vehicle)
+        _boot_ms(vehicle), *place, above_mm, *velocity_cm_s, _centidegrees(vehicle.yaw)
     )
 
 
-def _gps(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _gps(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     east, north, _ = vehicle.velocity
-    course = round(math.degrees(swap_yaw(math.atan2(north, east))) * 100) % 36000
+    place, course = _packed(GLOBE.to_geo_point(vehicle.position)), _centidegrees(math.atan2(north, east))
+    speed_cm_s = round(math.hypot(east, north) * 100)
     return mavlink.MAVLink_gps_raw_int_message(
-        round(vehicle.time_s * 1e6), mavlink.GPS_FIX_TYPE_3D_FIX, *_geodetic(vehicle), 80, 100,
-        round(math.hypot(east, north) * 100), course, 12,
-    )  # fmt: skip
-
-
-def _gps_origin(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    return mavlink.MAVLink_gps_global_origin_message(
-        round(ORIGIN_LATITUDE * 1e7), round(ORIGIN_LONGITUDE * 1e7), round(ORIGIN_ALTITUDE * 1e3)
+        _time_us(vehicle), mavlink.GPS_FIX_TYPE_3D_FIX, *place, 80, 100, speed_cm_s, course, 12
     )
 
 
-def _altitude(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    sea, above = to_sea_level(vehicle.position[2]), _above_home(autopilot, vehicle)
-    local = -to_ned(vehicle.position)[2]
-    return mavlink.MAVLink_altitude_message(round(vehicle.time_s * 1e6), sea, sea, local, above, math.nan, math.nan)
+def _gps_origin(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    return mavlink.MAVLink_gps_global_origin_message(*_packed(GLOBE.origin))
 
 
-def _vfr_hud(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _altitude(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    sea, local = GLOBE.to_geo_point(vehicle.position).altitude, -to_ned(vehicle.position)[2]
+    above = _above_home(autopilot, vehicle)
+    return mavlink.MAVLink_altitude_message(_time_us(vehicle), sea, sea, local, above, math.nan, math.nan)
+
+
+def _vfr_hud(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     east, north, up = vehicle.velocity
     speed, throttle = math.hypot(east, north), 0 if autopilot.is_landed else 50
-    height = to_sea_level(vehicle.position[2])
-    return mavlink.MAVLink_vfr_hud_message(speed, speed, _heading_cdeg(vehicle) // 100, throttle, height, up)
+    heading, altitude = _centidegrees(vehicle.yaw) // 100, GLOBE.to_geo_point(vehicle.position).altitude
+    return mavlink.MAVLink_vfr_hud_message(speed, speed, heading, throttle, altitude, up)
 
 
-def _extended_state(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _extended_state(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     if autopilot.is_landed:
         landed = mavlink.MAV_LANDED_STATE_ON_GROUND
     else:
@@ -176,69 +170,52 @@ def _extended_state(autopilot: Autopilot, vehicle: Vehicle) -> Any:
     return mavlink.MAVLink_extended_sys_state_message(mavlink.MAV_VTOL_STATE_UNDEFINED, landed)
 
 
-def _home(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    x, y, z = autopilot.home
-    latitude, longitude = to_geodetic(x, y)
-    return mavlink.MAVLink_home_position_message(
-        round(latitude * 1e7), round(longitude * 1e7), round(to_sea_level(z) * 1e3), *to_ned(autopilot.home),
-        [1.0, 0.0, 0.0, 0.0], 0.0, 0.0, 0.0,
-    )  # fmt: skip
+def _home(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    place, local = _packed(GLOBE.to_geo_point(autopilot.home)), to_ned(autopilot.home)
+    return mavlink.MAVLink_home_position_message(*place, *local, [1.0, 0.0, 0.0, 0.0], 0.0, 0.0, 0.0)
 
 
-def _system_time(autopilot: Autopilot, vehicle: Vehicle) -> Any:
-    return mavlink.MAVLink_system_time_message(round(vehicle.time_s * 1e6), _boot_ms(vehicle))
+def _system_time(autopilot: Autopilot, vehicle: VehicleState) -> Any:
+    return mavlink.MAVLink_system_time_message(_time_us(vehicle), _boot_ms(vehicle))
 
 
-def _mission_current(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _mission_current(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     return mavlink.MAVLink_mission_current_message(autopilot.mission.current, len(autopilot.mission.items))
 
 
-def _version(autopilot: Autopilot, vehicle: Vehicle) -> Any:
+def _version(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     return mavlink.MAVLink_autopilot_version_message(
         CAPABILITIES, FIRMWARE_VERSION, 0, 0, 0, [0] * 8, [0] * 8, [0] * 8, 0, 0, 1
     )
 
 
-Builder = Callable[[Autopilot, Vehicle], Any]
+class Telemetry(NamedTuple):
+    """A message about the autopilot and the vehicle."""
 
-BUILDERS: MappingProxyType[int, Builder] = MappingProxyType(
+    build: Callable[[Autopilot, VehicleState], Any]
+    rate_hz: float | None = None
+    """How often every client gets it, per simulated second, unless it asks for something else; None: on request."""
+
+
+TELEMETRY: Mapping[int, Telemetry] = MappingProxyType(
     {
-        mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
-        mavlink.MAVLINK_MSG_ID_SYS_STATUS: _sys_status,
-        mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: _battery_status,
-        mavlink.MAVLINK_MSG_ID_ATTITUDE: _attitude,
-        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: _attitude_quaternion,
-        mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: _local_position,
-        mavlink.MAVLINK_MSG_ID_ODOMETRY: _odometry,
-        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: _global_position,
-        mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: _gps,
-        mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: _gps_origin,
-        mavlink.MAVLINK_MSG_ID_ALTITUDE: _altitude,
-        mavlink.MAVLINK_MSG_ID_VFR_HUD: _vfr_hud,
-        mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: _extended_state,
-        mavlink.MAVLINK_MSG_ID_HOME_POSITION: _home,
-        mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: _system_time,
-        mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: _mission_current,
-        mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: _version,
+        mavlink.MAVLINK_MSG_ID_HEARTBEAT: Telemetry(heartbeat),
+        mavlink.MAVLINK_MSG_ID_SYS_STATUS: Telemetry(_sys_status, 2.0),
+        mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: Telemetry(_battery_status, 2.0),
+        mavlink.MAVLINK_MSG_ID_ATTITUDE: Telemetry(_attitude, 10.0),
+        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: Telemetry(_attitude_quaternion, 50.0),
+        mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: Telemetry(_local_position, 50.0),
+        mavlink.MAVLINK_MSG_ID_ODOMETRY: Telemetry(_odometry),
+        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: Telemetry(_global_position, 10.0),
+        mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: Telemetry(_gps, 2.0),
+        mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: Telemetry(_gps_origin),
+        mavlink.MAVLINK_MSG_ID_ALTITUDE: Telemetry(_altitude, 5.0),
+        mavlink.MAVLINK_MSG_ID_VFR_HUD: Telemetry(_vfr_hud, 5.0),
+        mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: Telemetry(_extended_state, 5.0),
+        mavlink.MAVLINK_MSG_ID_HOME_POSITION: Telemetry(_home, 1.0),
+        mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: Telemetry(_system_time, 1.0),
+        mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: Telemetry(_mission_current, 2.0),
+        mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: Telemetry(_version),
     }
 )
-"""The messages that can be requested, by number."""
-
-RATES_HZ: MappingProxyType[int, float] = MappingProxyType(
-    {
-        mavlink.MAVLINK_MSG_ID_SYS_STATUS: 2.0,
-        mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: 2.0,
-        mavlink.MAVLINK_MSG_ID_ATTITUDE: 10.0,
-        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: 50.0,
-        mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: 50.0,
-        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 10.0,
-        mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: 2.0,
-        mavlink.MAVLINK_MSG_ID_ALTITUDE: 5.0,
-        mavlink.MAVLINK_MSG_ID_VFR_HUD: 5.0,
-        mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: 5.0,
-        mavlink.MAVLINK_MSG_ID_HOME_POSITION: 1.0,
-        mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: 1.0,
-        mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: 2.0,
-    }
-)
-"""How often they are sent to every client unless it asks for something else, per simulated second."""
+"""Everything that can be requested, by number."""

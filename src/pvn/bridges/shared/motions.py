@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pvn.bridges.shared.frames import Vector
+from pvn.bridges.shared.frames import Quaternion, Vector, roll_pitch_yaw
 from pvn.paths import wrap_radians
 from pvn.simulator.quadcopter import GRAVITY, LOWEST, Airframe, hover_rotor_speed
 
@@ -26,7 +26,7 @@ LANDED_HEIGHT_M = 0.02
 
 @dataclass(frozen=True)
 class VehicleState:
-    """What a motion knows of the vehicle."""
+    """Where a vehicle is and how it moves."""
 
     time_s: float
     """Simulated time."""
@@ -34,8 +34,20 @@ class VehicleState:
     """Metres, field frame."""
     velocity: Vector
     """m/s, field frame."""
-    yaw: float
-    """Radians counter-clockwise from east."""
+    rotation: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    """Body to field frame."""
+    rates_body: Vector = (0.0, 0.0, 0.0)
+    """Angular velocity, our body frame, rad/s."""
+
+    @property
+    def time_ns(self) -> int:
+        """Simulated time, nanoseconds."""
+        return round(self.time_s * 1e9)
+
+    @property
+    def yaw(self) -> float:
+        """Heading, radians counter-clockwise from east."""
+        return roll_pitch_yaw(self.rotation)[2]
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,11 @@ class FieldServer(ABC):
         vehicle, camera = Vehicle(), Camera(width=8, height=8)
         vehicle.start_motion(motions.rotate_to_yaw(0.0, 0.0, math.inf, vehicle.state))
         vehicle.tick()
-        camera_row = make_camera_row(vehicle.position, vehicle.rotation, camera)
+        position, rotation = vehicle.state.position, vehicle.state.rotation
+        camera_row = make_camera_row(position, rotation, camera)
         self.renderer.render_scene(camera_row, camera)
         self.renderer.measure_depth(camera_row[None], camera)
-        self.renderer.cast_rays(vehicle.position, np.array([[1.0, 0.0, 0.0]]))
+        self.renderer.cast_rays(position, np.array([[1.0, 0.0, 0.0]]))
 
     def run(self, announce: Callable[[str], None]) -> None:
         """Serve until interrupted. announce: called with where clients connect, once they can."""

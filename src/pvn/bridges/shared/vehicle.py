@@ -45,17 +45,6 @@ MAX_WIND_CORRECTION, MAX_ALTITUDE_CORRECTION_M = 15.0, 3.0  # m/s, metres
 OnDone = Callable[[bool], None]
 """Called with True when a motion succeeds, and with False when it fails or is superseded."""
 
-
-def _ignore(has_succeeded: bool) -> None:
-    """Used when nobody is waiting for the motion."""
-
-
-def _rate_of_change(before: Vector, after: Vector) -> Vector:
-    """Per second, over a tick."""
-    x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(after, before, strict=True))
-    return x, y, z
-
-
 Border = Literal["stop", "refuse", "open"]
 """What happens to a goal beyond the border, which is 10 m beyond the fences: the drone stops at the border, the motion
 is refused, or there is no border."""
@@ -76,16 +65,18 @@ def clamp_position(position: Vector, border: Border) -> Vector:
     return min(max(x, WEST_LIMIT), EAST_LIMIT), min(max(y, WEST_LIMIT), EAST_LIMIT), z
 
 
-def _without_walls(state: torch.Tensor, setpoint: torch.Tensor, airframe: Airframe) -> None:
-    """Advance by one substep as in the middle of a field: nothing but the walls depends on where a drone is."""
-    row = state.numpy()[0]
-    middle = FIELD_SIZE / 2
-    shift = [row[POSITION + axis] - middle for axis in range(2)]
-    for axis in range(2):
-        row[POSITION + axis] = middle
-    cpu.advance(state, setpoint, airframe, 1)
-    for axis in range(2):
-        row[POSITION + axis] += shift[axis]
+def _ignore(has_succeeded: bool) -> None:
+    """Nobody is waiting for the motion."""
+
+
+def _rate_of_change(before: Vector, after: Vector) -> Vector:
+    """Per second, over a tick."""
+    x, y, z = ((now - then) / TICK_SECONDS for now, then in zip(after, before, strict=True))
+    return x, y, z
+
+
+def _clamp(value: float, limit: float) -> float:
+    return min(max(value, -limit), limit)
 
 
 class Vehicle:
@@ -105,8 +96,7 @@ class Vehicle:
 
         is_floating: it stays wherever it is put, in any attitude, and does not fly.
         """
-        self.is_floating = is_floating
-        self.airframe = Airframe()
+        self.airframe, self.is_floating = Airframe(), is_floating
         self.home, self.border, self.num_ticks = home, border, num_ticks
         """Where it starts, field frame, metres; and ticks since the start, which not even a reset sets back."""
         self._home_yaw, self._is_armed_at_first = home_yaw, is_armed_at_first
@@ -114,7 +104,7 @@ class Vehicle:
         self._state_tensor = torch.zeros((1, NUM_STATES), dtype=torch.float64)
         self._setpoint_tensor = torch.zeros((1, NUM_SETPOINTS), dtype=torch.float64)
         # Views of the same memory, whose elements are much quicker to read and write.
-        self._state_row, self._setpoint_row = self._state_tensor.numpy()[0], self._setpoint_tensor.numpy()[0]
+        self._row, self._setpoint_row = self._state_tensor.numpy()[0], self._setpoint_tensor.numpy()[0]
         self.reset()
 
     def reset(self) -> None:
@@ -131,25 +121,28 @@ class Vehicle:
     def _put(self, position: Vector, rotation: Quaternion) -> None:
         """Put the vehicle somewhere, at rest: landed if that is on the ground, else hovering."""
         self.is_landed = self.is_floating or position[2] < LOWEST + motions.LANDED_HEIGHT_M
-        self._set_pose(position, rotation, 0.0 if self.is_landed else hover_rotor_speed(self.airframe))
+        self._row[:] = 0.0
+        self._row[POSITION : POSITION + 3] = position
+        self._row[QUATERNION : QUATERNION + 4] = rotation
+        self._row[ROTORS:] = 0.0 if self.is_landed else hover_rotor_speed(self.airframe)
         self._motion: Motion = motions.hover(position[2])
 
-    def _set_pose(self, position: Vector, rotation: Quaternion, rotor_speed: float) -> None:
-        """Put the vehicle somewhere, at rest."""
-        self._state_row[:] = 0.0
-        self._state_row[POSITION : POSITION + 3] = position
-        self._state_row[QUATERNION : QUATERNION + 4] = rotation
-        self._state_row[ROTORS:] = rotor_speed
+    @property
+    def state(self) -> VehicleState:
+        """Where it is and how it moves."""
+        row = self._row.tolist()
+        x, y, z = row[POSITION : POSITION + 3]
+        east, north, up = row[VELOCITY : VELOCITY + 3]
+        qw, qx, qy, qz = row[QUATERNION : QUATERNION + 4]
+        roll, pitch, yaw = row[RATES : RATES + 3]
+        time_s = self.num_ticks * TICK_SECONDS
+        return VehicleState(time_s, (x, y, z), (east, north, up), (qw, qx, qy, qz), (roll, pitch, yaw))
 
     @property
-    def time_s(self) -> float:
-        """Simulated time, seconds."""
-        return self.num_ticks * TICK_SECONDS
-
-    @property
-    def time_ns(self) -> int:
-        """Simulated time, nanoseconds."""
-        return self.num_ticks * round(TICK_SECONDS * 1e9)
+    def rotor_speeds(self) -> list[float]:
+        """rad/s: front left, front right, back right, back left."""
+        speeds: list[float] = self._row[ROTORS:].tolist()
+        return speeds
 
     @property
     def is_awaited(self) -> bool:
@@ -157,50 +150,10 @@ class Vehicle:
         return self._on_done is not _ignore
 
     @property
-    def position(self) -> Vector:
-        """Field frame, metres."""
-        x, y, z = self._state_row[POSITION : POSITION + 3].tolist()
-        return x, y, z
-
-    @property
-    def velocity(self) -> Vector:
-        """Field frame, m/s."""
-        x, y, z = self._state_row[VELOCITY : VELOCITY + 3].tolist()
-        return x, y, z
-
-    @property
-    def rotation(self) -> Quaternion:
-        """Body to field frame."""
-        w, x, y, z = self._state_row[QUATERNION : QUATERNION + 4].tolist()
-        return w, x, y, z
-
-    @property
-    def rates_body(self) -> Vector:
-        """Angular velocity, our body frame, rad/s."""
-        x, y, z = self._state_row[RATES : RATES + 3].tolist()
-        return x, y, z
-
-    @property
-    def yaw(self) -> float:
-        """Heading, radians counter-clockwise from east."""
-        return roll_pitch_yaw(self.rotation)[2]
-
-    @property
-    def state(self) -> VehicleState:
-        """What a motion knows of the vehicle."""
-        return VehicleState(self.time_s, self.position, self.velocity, self.yaw)
-
-    @property
     def is_at_border(self) -> bool:
         """Whether an invisible wall holds it."""
-        east, north = self._state_row[POSITION : POSITION + 2].tolist()
+        east, north = self._row[POSITION : POSITION + 2].tolist()
         return self.border != "open" and not WEST_LIMIT < min(east, north) <= max(east, north) < EAST_LIMIT
-
-    @property
-    def rotor_speeds(self) -> list[float]:
-        """rad/s: front left, front right, back right, back left."""
-        speeds: list[float] = self._state_row[ROTORS:].tolist()
-        return speeds
 
     def teleport(self, position: Vector, rotation: Quaternion) -> None:
         """Move to another place, field frame, at once: level and hovering there, or landed if it is on the ground."""
@@ -213,20 +166,17 @@ class Vehicle:
         self._report(False)
         self._put(clamp_position(position, self.border), rotation)
         self.is_landed = self.is_floating or (self.is_landed and not any(velocity))
-        self._state_row[VELOCITY : VELOCITY + 3] = velocity
-        self._state_row[RATES : RATES + 3] = rates_body
+        self._row[VELOCITY : VELOCITY + 3] = velocity
+        self._row[RATES : RATES + 3] = rates_body
 
     def set_wind(self, wind: Vector) -> None:
-        """Let the air move, m/s, field frame.
-
-        Against wind the drone may lean as far as its rotors can hold it.
-        """
-        calm = Airframe()
+        """Let the air move, m/s, field frame. Against wind the drone may lean as far as its rotors can hold it."""
+        calm, is_windy = Airframe(), any(wind)
         self._wind_correction = [0.0, 0.0, 0.0]
         self.airframe = calm._replace(
             wind_x=wind[0], wind_y=wind[1], wind_z=wind[2],
-            acceleration_max=WINDY_ACCELERATION if any(wind) else calm.acceleration_max,
-            climb_max=WINDY_CLIMB if any(wind) else calm.climb_max,
+            acceleration_max=WINDY_ACCELERATION if is_windy else calm.acceleration_max,
+            climb_max=WINDY_CLIMB if is_windy else calm.climb_max,
         )  # fmt: skip
 
     def start_motion(self, motion: Motion, on_done: OnDone = _ignore) -> None:
@@ -236,66 +186,69 @@ class Vehicle:
         self.is_landed = False
 
     def stop_waiting(self, on_done: OnDone) -> None:
-        """Tell the vehicle that nobody waits for this callback any longer; the motion itself continues."""
+        """Forget whom to tell how the motion ends; the motion itself continues."""
         if self._on_done is on_done:
             self._on_done = _ignore
 
     def cancel_motion(self) -> None:
         """End the motion, which counts as failed, and hover."""
         self._report(False)
-        self._motion = motions.hover(self.position[2])
+        self._motion = motions.hover(float(self._row[POSITION + 2]))
 
     def _report(self, has_succeeded: bool) -> None:
         """Tell whoever is waiting how the motion ended."""
         on_done, self._on_done = self._on_done, _ignore
         on_done(has_succeeded)
 
-    def _apply(self, setpoint: Setpoint) -> None:
-        """Write the set-point as the controller wants it, with speeds along the current heading."""
-        yaw = self.yaw
-        east, north = (want + extra for want, extra in zip(setpoint.velocity, self._wind_correction[:2], strict=True))
-        self._setpoint_row[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
-        self._setpoint_row[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
-        self._setpoint_row[YAW_RATE] = setpoint.yaw_rate
-        self._setpoint_row[ALTITUDE] = min(setpoint.altitude, ceiling(self.border)) + self._wind_correction[2]
+    def _advance(self, setpoint: Setpoint) -> None:
+        """Fly one substep. Each changes the heading, along which the controller wants its speeds."""
+        row, target, correction = self._row, self._setpoint_row, self._wind_correction
+        yaw = roll_pitch_yaw(row[QUATERNION : QUATERNION + 4].tolist())[2]
+        east, north = (want + extra for want, extra in zip(setpoint.velocity, correction[:2], strict=True))
+        target[SPEED] = east * math.cos(yaw) + north * math.sin(yaw)
+        target[LEFT_SPEED] = north * math.cos(yaw) - east * math.sin(yaw)
+        target[YAW_RATE] = setpoint.yaw_rate
+        target[ALTITUDE] = min(setpoint.altitude, ceiling(self.border)) + correction[2]
+        if self.border != "open":
+            cpu.advance(self._state_tensor, self._setpoint_tensor, self.airframe, 1)
+            return
+        # Nothing but the walls depends on where a drone is: without a border it flies as in the middle of the field.
+        place = slice(POSITION, POSITION + 2)
+        shift = row[place] - FIELD_SIZE / 2
+        row[place] = FIELD_SIZE / 2
+        cpu.advance(self._state_tensor, self._setpoint_tensor, self.airframe, 1)
+        row[place] += shift
 
-    def _correct_for_wind(self, setpoint: Setpoint) -> None:
+    def _correct_for_wind(self, setpoint: Setpoint, state: VehicleState) -> None:
         """Integrate the errors of velocity and altitude: without wind the controller needs no integrator."""
         if not (self.airframe.wind_x or self.airframe.wind_y or self.airframe.wind_z):
             return
-        correction, limit = self._wind_correction, MAX_WIND_CORRECTION
-        for axis in range(2):
-            error = setpoint.velocity[axis] - self.velocity[axis]
-            correction[axis] = min(max(correction[axis] + WIND_GAIN * TICK_SECONDS * error, -limit), limit)
-        climb_error = (setpoint.altitude - self.position[2]) / motions.CLIMB_LEAD_S - self.velocity[2]
-        limit = MAX_ALTITUDE_CORRECTION_M
-        correction[2] = min(max(correction[2] + WIND_GAIN * TICK_SECONDS * climb_error, -limit), limit)
+        climb_error = (setpoint.altitude - state.position[2]) / motions.CLIMB_LEAD_S - state.velocity[2]
+        errors = *(want - now for want, now in zip(setpoint.velocity, state.velocity, strict=False)), climb_error
+        limits = MAX_WIND_CORRECTION, MAX_WIND_CORRECTION, MAX_ALTITUDE_CORRECTION_M
+        self._wind_correction = [
+            _clamp(old + WIND_GAIN * TICK_SECONDS * error, limit)
+            for old, error, limit in zip(self._wind_correction, errors, limits, strict=True)
+        ]
 
     def tick(self) -> None:
         """Advance the simulation by TICK_SECONDS."""
         self.num_ticks += 1
         if self.is_landed:
             return
-        setpoint, _ = self._motion(self.state)
-        velocity_before, rates_before = self.velocity, self.rates_body
-        for _ in range(NUM_SUBSTEPS):  # each substep changes the heading, along which the controller wants its speeds
-            self._apply(setpoint)
-            if self.border == "open":
-                _without_walls(self._state_tensor, self._setpoint_tensor, self.airframe)
-            else:
-                cpu.advance(self._state_tensor, self._setpoint_tensor, self.airframe, 1)
-        self.acceleration = _rate_of_change(velocity_before, self.velocity)
-        self.turn_acceleration = _rate_of_change(rates_before, self.rates_body)
-        self._correct_for_wind(setpoint)
-        _, has_succeeded = self._motion(self.state)
-        if has_succeeded is not None:
-            self._end_motion(setpoint, has_succeeded)
-
-    def _end_motion(self, setpoint: Setpoint, has_succeeded: bool) -> None:
-        """Rest on the ground after landing, hover after any other motion."""
-        z = self.position[2]
+        before = self.state
+        setpoint, _ = self._motion(before)
+        for _ in range(NUM_SUBSTEPS):
+            self._advance(setpoint)
+        after = self.state
+        self.acceleration = _rate_of_change(before.velocity, after.velocity)
+        self.turn_acceleration = _rate_of_change(before.rates_body, after.rates_body)
+        self._correct_for_wind(setpoint, after)
+        _, has_succeeded = self._motion(after)
+        if has_succeeded is None:
+            return
         if has_succeeded and setpoint.altitude < LOWEST:  # only landing has a set-point below the ground
-            self.is_landed = True
-            self._set_pose((*self.position[:2], LOWEST), rotation_from_yaw(self.yaw), 0.0)
-        self._motion = motions.hover(z)
+            x, y, _ = after.position
+            self._put((x, y, LOWEST), rotation_from_yaw(after.yaw))
+        self._motion = motions.hover(after.position[2])
         self._report(has_succeeded)
