@@ -30,7 +30,7 @@ from torch import nn
 
 from pvn.compiling import num_cores
 from pvn.corpus.alignment import align_counted, count_events
-from pvn.corpus.store import read_share
+from pvn.corpus.shares import read_share
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.learning import parallel
 from pvn.learning.demonstrations import Demonstrations, demonstrate

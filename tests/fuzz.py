@@ -109,17 +109,6 @@ def _write_corpus(folder: Path) -> list[Path]:
     return sorted((folder / "corpus").iterdir())
 
 
-def _write_old_corpus(folder: Path) -> list[Path]:
-    paths = _write_corpus(folder)
-    manifest = folder / "corpus" / "corpus.json"
-    content = json.loads(manifest.read_text())
-    del content["sha256"]
-    for part in content["parts"]:
-        del part["sha256"]
-    manifest.write_text(json.dumps(content))
-    return paths
-
-
 def _write_agent(folder: Path) -> list[Path]:
     vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in _meadow()["train"])
     grid, camera = MapGrid(size=32, cell=50 / 16), Camera(width=32, height=18)
@@ -511,9 +500,6 @@ def _checkpoint() -> Reader:
 
 READERS: dict[str, Callable[[], Reader]] = {
     "corpus": lambda: Reader(_write_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))),
-    "corpus of 0.1": lambda: Reader(
-        _write_old_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))
-    ),
     "agent": lambda: Reader(_write_agent, _read_agent),
     "agent of 0.1": lambda: Reader(_write_old_agent, _read_agent),
     "flights": lambda: Reader(_write_flights, _read_flights),

@@ -95,15 +95,6 @@ def test_natural_instructions_are_added_in_proportion_unless_left_out(printed):
     assert report["sources"]["natural"]["tokens_per_segment"] > report["sources"]["phrases"]["tokens_per_segment"]
 
 
-@pytest.mark.long
-def test_the_corpus_without_natural_instructions_is_the_one_of_before(printed):
-    """The manifest, which runs and flights are compared by, as versions without natural instructions wrote it."""
-    printed("pvn corpus make --size 60 --without natural --out made --processes 1")
-    manifest = json.loads(Path("made/corpus.json").read_text())
-    assert manifest["origin"] == {"seed": 0, "size": 60, "noise": 0.04, "banks": ["a", "b", "c", "e", "f"]}
-    assert identity("made") == "30e374982221dca962d8f523534424c6302bbafc0e536fee4ecda209c4c93569"
-
-
 def add(printed, corpus, file, out, options=""):
     return printed(f"pvn corpus add {corpus} {file} --out {out} {options}")
 

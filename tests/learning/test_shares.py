@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT
-from pvn.corpus.segments import Corpus, share_of
+from pvn.corpus.segments import Corpus
+from pvn.corpus.shares import share_of
 from pvn.corpus.training_text import TrainingTextConfig, training_segments
 from pvn.learning.shares import order_of
 
@@ -46,7 +47,8 @@ SHARE = """
 import sys, torch
 from pathlib import Path
 from pvn.corpus.alignment import align
-from pvn.corpus.store import read_corpus, read_share
+from pvn.corpus.shares import read_share
+from pvn.corpus.store import read_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.learning import parallel
 from pvn.learning.demonstrations import demonstrate, take_batch

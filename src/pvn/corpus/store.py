@@ -1,54 +1,200 @@
 """A corpus on disk: a folder that is read in a second and extended without rewriting its files (docs/formats.md).
 
-Each part holds whole environments of one split as columns (columns.py) in one safetensors file. `corpus.json`, the
-manifest, lists the parts and the landmark classes that they refer to by number. It is replaced last, so that a process
-killed at any moment leaves the corpus as it was.
+Each part holds whole environments of one split, as columns in one safetensors file. `corpus.json`, the manifest, lists
+the parts with their checksums, and the landmark classes that the columns refer to by number. It is replaced last, so
+that a process that is killed at any moment leaves the corpus as it was.
 """
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import itertools
 import json
 import os
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from pvn.corpus.columns import (
-    Places,
-    UnknownClassError,
-    check_columns,
-    pack_segments,
-    share_of_columns,
-    unpack_segments,
-)
-from pvn.corpus.segments import SPLITS, Corpus, CorpusShare, Segment, Source, Split
+from pvn.corpus.segments import SPLITS, Annotation, Corpus, Segment, Source, Split
 from pvn.files import json_digest, read_json, replacing
-from pvn.world.landmarks import LANDMARK_NAMES
+from pvn.world.lakes import LAKE_CELLS
+from pvn.world.landmarks import LANDMARK_CLASSES
+from pvn.world.layout import Landmark, Layout
+from pvn.world.task import Demonstration, Task
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "corpus.json"
-KEYS = {"version", "name", "origin", "parts", "landmark_classes", "sha256"}
-"""What a manifest may have; earlier ones have no checksum, the first no classes."""
-FIRST_LANDMARK_CLASSES: tuple[str, ...] = tuple(
-    (
-        "Anvil Apple Banana Barrel Barrel2 Beacon Bench BigHouse Boat Boletus Box BushTree BushTree2 BushTree3 Cactus "
-        "Coach Column ConniferCluster Container Dumpster FireHydrant GiantPalm GoldCone Gorilla House House1 House2 "
-        "Jet Ladder LionStatue LowPolyTree LpPine Mushroom OilDrum Palm1 Palm2 Palm3 PhoneBox Pickup Pillar Pumpkin "
-        "RecycleBin RedFlowers Rock Soldier SteelCube Stone1 Stone2 Stone3 StreetLamp Stump Tank Tombstone Tower2 "
-        "TrafficCone TreasureChest TvTower WaterWell Well Windmill WoodBarrel WoodenChair YellowFlowers"
-    ).split()
-)
-"""The classes that the column landmark_class numbers in corpora whose manifest does not name them: all there were when
-such corpora were written. It is part of the file format: never change it, even if classes are added."""
+Columns = dict[str, npt.NDArray[Any]]
+
+_TEXTS = ("instruction", "manoeuvres", "phrase", "source", "author")
+_SHAPES: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "field_environment": (np.int64, ()), "field_lake": (np.uint8, (LAKE_CELLS * LAKE_CELLS // 8,)),
+    "landmark_class": (np.uint8, ()), "landmark_place": (np.float64, (4,)),
+    "segment_environment": (np.int64, ()), "segment_place": (np.int32, ()), "start": (np.float64, (3,)),
+    "path": (np.float64, (2,)), "is_turned": (np.bool_, ()), "turned_to": (np.float64, ()),
+    "is_annotated": (np.bool_, ()), "is_seen": (np.bool_, ()), "is_ambiguous": (np.bool_, ()),
+    "stops": (np.int32, ()), "meant": (np.int32, ()), **{name: (np.uint8, ()) for name in _TEXTS},
+    **{f"{name}_offset": (np.int64, ()) for name in ("landmark", "path", "stops", "meant", *_TEXTS)},
+}  # fmt: skip
+"""Type and shape, after the first axis, of the columns of a part."""
+
+
+# Segments as columns.
+
+
+def _offsets(lengths: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def _pack_texts(columns: Columns, name: str, texts: Sequence[str]) -> None:
+    encoded = [text.encode() for text in texts]
+    columns[name] = np.frombuffer(b"".join(encoded), np.uint8)
+    columns[f"{name}_offset"] = _offsets(map(len, encoded))
+
+
+def _pack_numbers(columns: Columns, name: str, rows: Sequence[Sequence[int]]) -> None:
+    columns[name] = np.array([number for row in rows for number in row], np.int32)
+    columns[f"{name}_offset"] = _offsets(map(len, rows))
+
+
+def _pack_fields(columns: Columns, fields: dict[int, Layout], classes: Sequence[str]) -> None:
+    number = {name: place for place, name in enumerate(classes)}
+    marks = [mark for layout in fields.values() for mark in layout.landmarks]
+    columns["field_environment"] = np.array(list(fields), np.int64)
+    columns["field_lake"] = np.array([np.packbits(layout.lake) for layout in fields.values()], np.uint8)
+    columns["landmark_offset"] = _offsets(len(layout.landmarks) for layout in fields.values())
+    columns["landmark_class"] = np.array([number[mark.name] for mark in marks], np.uint8)
+    columns["landmark_place"] = np.array([(m.x, m.y, m.radius, m.yaw) for m in marks], np.float64).reshape(-1, 4)
+
+
+def classes_of(segments: Iterable[Segment]) -> list[str]:
+    """The landmark classes in the segments' fields, sorted."""
+    layouts = {id(segment.task.layout): segment.task.layout for segment in segments}
+    return sorted({mark.name for layout in layouts.values() for mark in layout.landmarks})
+
+
+def pack_segments(segments: Sequence[Segment], classes: Sequence[str]) -> Columns:
+    """Segments as the columns of a part, explained in docs/formats.md; landmarks refer to `classes` by number."""
+    columns: Columns = {}
+    fields: dict[int, Layout] = {}
+    for segment in segments:
+        fields.setdefault(segment.environment, segment.task.layout)
+    _pack_fields(columns, fields, classes)
+    tasks, paths = [s.task for s in segments], [s.demonstration.path for s in segments]
+    notes = [segment.annotation for segment in segments]
+    columns["segment_environment"] = np.array([segment.environment for segment in segments], np.int64)
+    columns["segment_place"] = np.array([segment.place for segment in segments], np.int32)
+    columns["start"] = np.array([task.start for task in tasks], np.float64).reshape(-1, 3)
+    columns["path"] = np.concatenate(paths).astype(np.float64)
+    columns["path_offset"] = _offsets(map(len, paths))
+    turned = [segment.demonstration.turned_to for segment in segments]
+    columns["is_turned"] = np.array([heading is not None for heading in turned], bool)
+    columns["turned_to"] = np.array([heading or 0.0 for heading in turned], np.float64)
+    _pack_texts(columns, "instruction", [task.instruction for task in tasks])
+    columns["is_annotated"] = np.array([note is not None for note in notes], bool)
+    columns["is_seen"] = np.array([note is not None and note.is_seen for note in notes], bool)
+    columns["is_ambiguous"] = np.array([note is not None and note.is_ambiguous for note in notes], bool)
+    _pack_texts(columns, "manoeuvres", ["; ".join(note.manoeuvres) if note else "" for note in notes])
+    _pack_texts(columns, "phrase", [note.phrase if note else "" for note in notes])
+    _pack_numbers(columns, "stops", [note.stops if note else () for note in notes])
+    _pack_numbers(columns, "meant", [note.meant if note else () for note in notes])
+    _pack_texts(columns, "source", [segment.source for segment in segments])
+    _pack_texts(columns, "author", [segment.author or "" for segment in segments])
+    return columns
+
+
+def check_columns(columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Refuse columns that are not those of a part: names, types, shapes, lengths and offsets."""
+    if columns.keys() != _SHAPES.keys():
+        name = min(columns.keys() ^ _SHAPES.keys())
+        raise ValueError(f"{name}: {'missing' if name in _SHAPES else 'not a column of a part'}")
+    for name, (kind, shape) in _SHAPES.items():
+        column = columns[name]
+        if column.dtype != kind or column.ndim < 1 or column.shape[1:] != shape:
+            raise ValueError(f"{name}: got {column.dtype} {column.shape}, expected {kind.__name__} (N, ...{shape})")
+        if column.dtype == np.float64 and not np.isfinite(column).all():
+            raise ValueError(f"{name}: got NaN or infinite numbers")
+        if name.endswith("_offset"):
+            values = name.removesuffix("_offset")
+            length = len(columns["landmark_class" if values == "landmark" else values])
+            if not len(column) or column[0] != 0 or column[-1] != length or (np.diff(column) < 0).any():
+                raise ValueError(f"{name}: expected numbers that rise from 0 to {length}")
+
+
+def _texts(columns: Columns, name: str) -> list[str]:
+    letters, offsets = columns[name].tobytes(), columns[f"{name}_offset"].tolist()
+    return [letters[begin:end].decode() for begin, end in itertools.pairwise(offsets)]
+
+
+def _rows(columns: Columns, name: str) -> list[npt.NDArray[Any]]:
+    values, offsets = columns[name], columns[f"{name}_offset"].tolist()
+    return [values[begin:end] for begin, end in itertools.pairwise(offsets)]
+
+
+def _unpack_fields(columns: Columns, classes: Sequence[str]) -> dict[int, Layout]:
+    numbers, places = columns["landmark_class"].tolist(), columns["landmark_place"].tolist()
+    marks = [Landmark(classes[number], *place) for number, place in zip(numbers, places, strict=True)]
+    lakes = np.unpackbits(columns["field_lake"], axis=1).astype(bool).reshape(-1, LAKE_CELLS, LAKE_CELLS)
+    begins_and_ends = itertools.pairwise(columns["landmark_offset"].tolist())
+    return {
+        environment: Layout(tuple(marks[begin:end]), lake)
+        for environment, (begin, end), lake in zip(
+            columns["field_environment"].tolist(), begins_and_ends, lakes, strict=True
+        )
+    }
+
+
+def unpack_segments(columns: Columns, classes: Sequence[str]) -> list[Segment]:
+    """The segments that were packed into the columns of a part."""
+    fields = _unpack_fields(columns, classes)
+    notes: list[Annotation | None] = [
+        Annotation(tuple(manoeuvres.split("; ")), tuple(stops.tolist()), tuple(meant.tolist()), phrase, *flags)
+        if is_annotated
+        else None
+        for is_annotated, manoeuvres, stops, meant, phrase, *flags in zip(
+            columns["is_annotated"].tolist(),
+            _texts(columns, "manoeuvres"),
+            _rows(columns, "stops"),
+            _rows(columns, "meant"),
+            _texts(columns, "phrase"),
+            columns["is_seen"].tolist(),
+            columns["is_ambiguous"].tolist(),
+            strict=True,
+        )
+    ]
+    turned = zip(columns["is_turned"].tolist(), columns["turned_to"].tolist(), strict=True)
+    return [
+        Segment(
+            environment,
+            place,
+            Demonstration(Task(fields[environment], start, text), path, heading if is_turned else None),
+            note,
+            cast(Source, source),
+            author or None,
+        )
+        for environment, place, start, path, (is_turned, heading), text, note, source, author in zip(
+            columns["segment_environment"].tolist(),
+            columns["segment_place"].tolist(),
+            map(tuple, columns["start"].tolist()),
+            _rows(columns, "path"),
+            turned,
+            _texts(columns, "instruction"),
+            notes,
+            _texts(columns, "source"),
+            _texts(columns, "author"),
+            strict=True,
+        )
+    ]
+
+
+# The folder.
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -59,89 +205,29 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             f"no corpus in {folder}: it has no {MANIFEST}; make one with `pvn corpus make --out {folder}`"
         ) from None
-    is_whole = isinstance(manifest, dict) and {"version", "name", "parts"} <= set(manifest)
-    if not is_whole or not isinstance(manifest["parts"], list):
-        raise ValueError(f"{path}: expected the keys version, name and parts; make the corpus again")
-    unknown = sorted(set(manifest) - KEYS)
-    if manifest["version"] == VERSION and unknown:  # perhaps the name of the checksum, damaged
-        raise ValueError(f"{path}: got the key {unknown[0]!r:.60}, expected {', '.join(sorted(KEYS))}; copy it again")
-    if manifest["version"] != VERSION:
-        raise ValueError(f"{path}: got version {manifest['version']!r}, expected {VERSION}; make the corpus again")
-    for part in manifest["parts"]:
-        if not (isinstance(part, dict) and part.get("split") in SPLITS and isinstance(part.get("file"), str)):
-            raise ValueError(f"{path}: parts: got {part!r}, expected a file and a split; make the corpus again")
-    classes = manifest.get("landmark_classes", [])
-    if not (isinstance(classes, list) and all(isinstance(name, str) for name in classes)):
+    version = manifest.get("version") if isinstance(manifest, dict) else None
+    if version != VERSION:
         raise ValueError(
-            f"{path}: landmark_classes: got {str(classes)[:60]}, expected a list of names; make the corpus again"
+            f"{path}: got version {version!r:.60}, expected {VERSION}; make it again with `pvn corpus make`, or "
+            "with `pvn corpus import-lani`"
         )
-    digest = json_digest(manifest, without="sha256")
-    if manifest.get("sha256", digest) != digest:  # earlier corpora have none
+    if manifest.get("sha256") != json_digest(manifest, without="sha256"):
         raise ValueError(f"{path}: changed since it was written; make the corpus again, or copy it again")
     return manifest
 
 
-def _landmark_classes(manifest: dict[str, Any]) -> tuple[str, ...]:
-    """The classes that the parts' column landmark_class numbers."""
-    return tuple(manifest.get("landmark_classes", FIRST_LANDMARK_CLASSES))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class _ColumnsOnDisk(Mapping[str, npt.NDArray[Any]]):
-    """The columns in an open file, each read when it is looked up."""
-
-    def __init__(self, file: Any) -> None:
-        self._file, self._names = file, frozenset(file.keys())
-
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._file.get_tensor(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def _read_part(
-    path: Path, classes: Sequence[str], unannotated: Source, digest: str | None, index: int, count: int, before: int
-) -> tuple[list[Segment], Places, npt.NDArray[np.int64]]:
-    """The segments of one of `count` shares of a part, their places in it, and the environments of all its segments.
-
-    digest: the part's checksum, None if the manifest has none; before: environments in earlier parts of the split.
-    """
+def _read_part(folder: Path, part: dict[str, Any], classes: Sequence[str]) -> list[Segment]:
+    path = folder / part["file"]
     try:
-        if digest is not None and _digest(path) != digest:
-            raise ValueError("it was changed since it was written")
-        if count == 1:
-            columns = load_file(path)
-            check_columns(columns)
-            environments = columns["segment_environment"]
-            places = np.arange(len(environments))
-        else:
-            with safe_open(path, framework="numpy") as file:  # all columns at once might not fit into memory
-                stored = _ColumnsOnDisk(file)
-                check_columns(stored)
-                environments = stored["segment_environment"]
-                columns, places = share_of_columns(stored, index, count, before)
-        return unpack_segments(columns, classes, unannotated), places, environments
-    except UnknownClassError as unknown:
-        raise ValueError(
-            f"{path}: got the landmark class {str(unknown)!r}, expected one that pvn has (`pvn show catalogue`); read "
-            "the corpus with the version of pvn that wrote it, or add the class to pvn/world"
-        ) from None
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != part["sha256"]:
+                raise ValueError("it was changed since it was written")
+        columns = load_file(path)
+        check_columns(columns)
+        return unpack_segments(columns, classes)
     except FileNotFoundError:
         raise FileNotFoundError(f"no file {path}, which {MANIFEST} lists; make the corpus again") from None
-    except (SafetensorError, KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
+    except (SafetensorError, KeyError, ValueError, IndexError) as error:
         raise ValueError(f"{path}: not a part of a corpus ({error}); make the corpus again") from None
 
 
@@ -184,15 +270,14 @@ def write_corpus(corpus: Corpus, folder: Path, origin: dict[str, Any] | None = N
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
+    classes = classes_of(corpus)
     try:
         manifest = {
             "version": VERSION,
             "name": corpus.name,
             "origin": origin or {},
-            "parts": [
-                _write_part(partial, split, part, 0, LANDMARK_NAMES) for split, part in corpus.splits.items() if part
-            ],
-            "landmark_classes": list(LANDMARK_NAMES),
+            "parts": [_write_part(partial, split, part, 0, classes) for split, part in corpus.splits.items() if part],
+            "landmark_classes": classes,
         }
         _write_manifest(partial, manifest)
         partial.rename(folder)
@@ -209,64 +294,46 @@ def append_segments(folder: Path, split: Split, segments: Sequence[Segment]) -> 
     merged[split] = (*merged[split], *segments)
     Corpus(corpus.name, merged)  # refuses environments that the corpus has already
     manifest = _read_manifest(folder)
-    classes = _landmark_classes(manifest)
-    new = {mark.name for segment in segments for mark in segment.task.layout.landmarks} - set(classes)
-    classes = (*classes, *sorted(new))  # at the end, so that the numbers in existing parts stay right
+    known = manifest["landmark_classes"]
+    # New classes come last, so that the numbers in existing parts stay right.
+    classes = [*known, *(name for name in classes_of(segments) if name not in known)]
     number = sum(part["split"] == split for part in manifest["parts"])
     manifest["parts"].append(_write_part(folder, split, segments, number, classes))
-    manifest["landmark_classes"] = list(classes)
-    _write_manifest(folder, manifest)
+    _write_manifest(folder, {**manifest, "landmark_classes": classes})
 
 
 def read_corpus(folder: Path | str, splits: Sequence[Split] = SPLITS) -> Corpus:
     """The corpus in a folder, or some of its splits."""
-    return read_share(folder, splits, 0, 1).corpus
-
-
-def read_share(folder: Path | str, splits: Sequence[Split], index: int, count: int) -> CorpusShare:
-    """One of `count` shares of some splits of the corpus in a folder; the others are not kept in memory."""
     folder = Path(folder)
     manifest = _read_manifest(folder)
-    classes = _landmark_classes(manifest)
-    unannotated: Source = "lani" if str(manifest["name"]).startswith("lani") else "phrases"
+    classes = manifest["landmark_classes"]
+    unknown = sorted(set(classes) - set(LANDMARK_CLASSES))
+    if unknown:
+        raise ValueError(
+            f"{folder}: got the landmark class {unknown[0]!r}, expected classes that pvn has (`pvn show catalogue`); "
+            "read the corpus with the version of pvn that wrote it, or add the class to pvn/world"
+        )
     found: dict[Split, list[Segment]] = {}
-    places: dict[Split, list[Places]] = {}
-    num_segments, num_environments = Counter[Split](), Counter[Split]()
     was_enabled = gc.isenabled()
-    gc.disable()  # all that is made stays, so there is no garbage to look for
+    gc.disable()  # everything that is made stays, so there is no garbage to look for
     try:
         for part in manifest["parts"]:
             if part["split"] in splits:
-                split, file = part["split"], folder / part["file"]
-                segments, own, environments = _read_part(
-                    file, classes, unannotated, part.get("sha256"), index, count, num_environments[split]
-                )
-                found.setdefault(split, []).extend(segments)
-                places.setdefault(split, []).append(num_segments[split] + own)
-                num_segments[split] += len(environments)
-                num_environments[split] += len(np.unique(environments))
+                found.setdefault(part["split"], []).extend(_read_part(folder, part, classes))
     finally:
         if was_enabled:
             gc.enable()
-    corpus = Corpus(manifest["name"], {split: tuple(found[split]) for split in SPLITS if split in found})
-    return CorpusShare(corpus, {split: np.concatenate(own) for split, own in places.items()}, num_segments)
+    return Corpus(manifest["name"], {split: tuple(found[split]) for split in SPLITS if split in found})
 
 
 def origin(folder: Path | str) -> dict[str, Any]:
     """How the corpus in a folder was made: seed, size, banks."""
-    return _read_manifest(Path(folder)).get("origin", {})
+    return _read_manifest(Path(folder))["origin"]
 
 
 def identity(folder: Path | str) -> str:
-    """A fingerprint of the corpus in a folder, from its parts and how it was made."""
-    manifest = _read_manifest(Path(folder))
-    if _landmark_classes(manifest) == FIRST_LANDMARK_CLASSES:
-        # So that a corpus made again has the fingerprint it had before manifests named the classes.
-        manifest.pop("landmark_classes", None)
-    # So that a corpus made again has the fingerprint it had before manifests had checksums.
-    manifest.pop("sha256", None)
-    manifest["parts"] = [{key: value for key, value in part.items() if key != "sha256"} for part in manifest["parts"]]
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    """A checksum of the corpus in a folder: its segments and how it was made."""
+    return _read_manifest(Path(folder))["sha256"]
 
 
 def count_segments(folder: Path | str) -> dict[Split, int]:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from pvn.corpus.mirroring import MIRRORED_ENVIRONMENT
-from pvn.corpus.segments import CorpusShare, Segment
+from pvn.corpus.segments import Segment
+from pvn.corpus.shares import CorpusShare
 from pvn.learning import parallel
 from pvn.learning.demonstrations import Demonstrations
 

@@ -20,7 +20,8 @@ import torch
 
 from pvn.checks import check_limits
 from pvn.corpus.alignment import align_counted, count_events
-from pvn.corpus.segments import Corpus, CorpusShare, Segment, share_of
+from pvn.corpus.segments import Corpus, Segment
+from pvn.corpus.shares import CorpusShare, share_of
 from pvn.corpus.training_text import TrainingTextConfig, training_segments
 from pvn.corpus.vocabulary import Vocabulary, count_words
 from pvn.geometry import Camera, MapGrid
@@ -234,7 +235,7 @@ def stage2_beside(
 
 def _share_of(corpus: Corpus | Path, index: int, count: int) -> CorpusShare:
     """One of `count` shares of the training and dev splits."""
-    from pvn.corpus.store import read_share
+    from pvn.corpus.shares import read_share
 
     if isinstance(corpus, Corpus):
         return share_of(corpus, index, count)

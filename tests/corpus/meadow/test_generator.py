@@ -9,7 +9,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pvn.corpus.columns import pack_segments
 from pvn.corpus.meadow.banks import bundled_banks, read_bank
 from pvn.corpus.meadow.generator import (
     NOISE,
@@ -27,6 +26,7 @@ from pvn.corpus.meadow.manoeuvres import SLOTS, parse_manoeuvre
 from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.segments import SPLITS
 from pvn.corpus.statistics import LANI
+from pvn.corpus.store import pack_segments
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig

@@ -16,10 +16,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pvn.corpus.columns import Columns, pack_segments, unpack_segments
 from pvn.corpus.segments import SPLITS, Corpus, Segment, Split
+from pvn.corpus.store import Columns, classes_of, pack_segments, unpack_segments
 from pvn.files import replacing
-from pvn.world.landmarks import LANDMARK_NAMES
 
 FIRST_ENVIRONMENT = 1_000_000
 """Added to the number that the field has in the generated corpus."""
@@ -68,11 +67,12 @@ def _expand(small: Columns) -> Columns:
 
 def write_natural(splits: Mapping[Split, Sequence[Segment]], folder: Path) -> None:
     """Write segments as the files that `natural_segments` reads, as the bundled files were written."""
-    classes = np.frombuffer("\n".join(LANDMARK_NAMES).encode(), np.uint8)
     for split, segments in splits.items():
+        classes = classes_of(segments)
+        columns = _compact(pack_segments(segments, classes))
+        columns["landmark_classes"] = np.frombuffer("\n".join(classes).encode(), np.uint8)
         with replacing(folder / _file_name(split)) as partial:
-            columns = _compact(pack_segments(segments, LANDMARK_NAMES))
-            np.savez_compressed(partial, landmark_classes=classes, **columns)  # type: ignore[arg-type]
+            np.savez_compressed(partial, **columns)  # type: ignore[arg-type]
 
 
 @functools.cache
