@@ -1,7 +1,6 @@
 """Which words mean which landmark classes: the paper's appendix, worked out by hand and by brute force."""
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -64,7 +63,7 @@ def test_scores_are_those_worked_out_by_hand():
     assert alignment.words[BOAT] == ("boat", "apple", "then"), "equal scores in alphabetical order"
     assert alignment.scores[BOAT] == pytest.approx((0.20433, 0.04463, 0.04463), abs=1e-5)
     others = [words for place, words in enumerate(alignment.words) if place not in (APPLE, BOAT)]
-    assert others == [()] * 61, "a class that is nowhere near has no words"
+    assert not any(others), "a class that is nowhere near has no words"
 
 
 def test_typos_count_as_the_word_they_mean_and_unknown_words_as_no_word():
@@ -98,12 +97,6 @@ def test_a_word_said_in_a_tenth_of_the_instructions_means_nothing(num_saying, wo
     assert align(*corpus(*rows)).words[APPLE] == words
 
 
-def test_a_word_said_ten_times_in_one_instruction_is_one_event():
-    rows = [(("Apple",), "apple " * 10)] + [((), "go")] * 19
-    alignment = align(*corpus(*rows))
-    assert alignment.scores[APPLE] == pytest.approx([0.05 * math.log(20)])
-
-
 def test_words_and_classes_that_never_meet_give_no_warning_and_no_alignment():
     with np.errstate(all="raise"):
         alignment = align(
@@ -131,10 +124,6 @@ def test_any_point_of_the_path_and_any_landmark_of_the_class_will_do():
     assert near([(45, 5), (46, 5)], *marks) == {"Apple"}
     assert near([(45, 5), (5, 10)], *marks) == {"Apple", "Boat"}
     assert near([(5, 10), (45, 5)], *marks) == {"Apple", "Boat"}
-
-
-def test_an_empty_field_has_nothing_near():
-    assert near([(45, 5), (5, 10)]) == set()
 
 
 # Against brute force
@@ -219,8 +208,8 @@ def mentioning():
     words = {APPLE: ("apple", "red"), BOAT: ("boat", "canoe", "red")}
     return Alignment(
         vocabulary,
-        tuple(words.get(place, ()) for place in range(63)),
-        tuple((0.5, 0.25, 0.125)[: len(words.get(place, ()))] for place in range(63)),
+        tuple(words.get(place, ()) for place in range(len(LANDMARK_NAMES))),
+        tuple((0.5, 0.25, 0.125)[: len(words.get(place, ()))] for place in range(len(LANDMARK_NAMES))),
     )
 
 
@@ -238,7 +227,7 @@ def mentioning():
 )
 def test_an_instruction_mentions_the_classes_aligned_with_any_of_its_words(mentioning, instruction, mentioned):
     found = mentioning.mentioned(instruction)
-    assert found.shape == (63,) and found.dtype == bool
+    assert found.shape == (len(LANDMARK_NAMES),) and found.dtype == bool
     assert set(np.flatnonzero(found)) == mentioned
     assert np.array_equal(mentioning.mentioned(mentioning.vocabulary.encode(instruction)), found), "its ids, the same"
 
@@ -247,93 +236,15 @@ def test_a_padded_batch_of_ids_mentions_what_each_instruction_does(mentioning):
     texts = ["the red apple", "zebra", "canoe"]
     ids = [mentioning.vocabulary.encode(text) for text in texts]
     padded = np.array([row + [PADDING] * (5 - len(row)) for row in ids])
-    assert mentioning.is_aligned.shape == (len(mentioning.vocabulary), 63)
+    assert mentioning.is_aligned.shape == (len(mentioning.vocabulary), len(LANDMARK_NAMES))
     assert not mentioning.is_aligned[[PADDING, UNKNOWN]].any()
     assert np.array_equal(mentioning.is_aligned[padded].any(axis=1), [mentioning.mentioned(text) for text in texts])
-
-
-# Files
-
-
-def test_an_alignment_written_to_json_and_read_back_is_the_same():
-    alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
-    for is_sorted in (False, True):
-        content = json.loads(json.dumps(alignment.to_json(), sort_keys=is_sorted))
-        assert Alignment.from_json(content, alignment.vocabulary) == alignment
-
-
-def test_an_alignment_is_read_right_after_a_class_was_added(a_new_class):
-    alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
-    content = json.loads(json.dumps(alignment.to_json()))
-    with a_new_class():
-        again = Alignment.from_json(content, alignment.vocabulary)
-        assert again.words == ((), *alignment.words) and again.scores == ((), *alignment.scores)
-        content = again.to_json()
-    with pytest.raises(ValueError, match="got 'Aardvark', expected landmark classes that pvn has"):
-        Alignment.from_json(content, alignment.vocabulary)
-
-
-def test_a_broken_alignment_is_refused_with_what_is_wrong():
-    alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
-    content, vocabulary = alignment.to_json(), alignment.vocabulary
-    cases = [
-        (content | {"version": 7}, "got version 7, expected 1"),
-        ([], "got version 'list', expected 1"),
-        (content | {"classes": {}}, "classes: expected an object from names of landmark classes"),
-        (
-            content | {"classes": content["classes"] | {"Zebra": {}}},
-            "got 'Zebra', expected landmark classes that pvn has",
-        ),
-        (
-            content | {"classes": content["classes"] | {"Apple": ["apple"]}},
-            "Apple: got .*, expected an object from words",
-        ),
-        (
-            content | {"classes": content["classes"] | {"Apple": {"apple": "1"}}},
-            "Apple: got .*, expected an object from",
-        ),
-        (
-            content | {"classes": content["classes"] | {"Apple": {"zebra": 1.0}}},
-            "Apple: got 'zebra', expected terms of",
-        ),
-        (
-            content | {"classes": content["classes"] | {"Apple": {"apple": math.nan}}},
-            "expected finite ones in descending order",
-        ),
-    ]
-    for broken, message in cases:
-        with pytest.raises(ValueError, match=message):
-            Alignment.from_json(broken, vocabulary)
-    with pytest.raises(ValueError, match="made from the same training text"):
-        Alignment.from_json(content, Vocabulary.from_texts(["another text"]))
-
-
-@pytest.mark.parametrize(
-    ("words", "scores", "message"),
-    [
-        ((("apple",),), ((0.5,),), "got 1 classes, expected 63"),
-        ((("apple", "boat"), *[()] * 62), ((0.5, 0.6), *[()] * 62), "Anvil: got scores .* descending"),
-        ((("apple", "apple"), *[()] * 62), ((0.5, 0.4), *[()] * 62), "Anvil: .* each word once"),
-        ((("apple",), *[()] * 62), ((), *[()] * 62), "Anvil: .* with its score"),
-    ],
-)
-def test_an_impossible_alignment_is_refused(words, scores, message):
-    with pytest.raises(ValueError, match=message):
-        Alignment(corpus(*BY_HAND)[1], words, scores)
-
-
-def test_alignments_need_segments_and_sensible_thresholds():
-    with pytest.raises(ValueError, match="got no segments"):
-        align([], corpus(*BY_HAND)[1])
-    for config in ({"radius": -1.0}, {"min_score": math.nan}, {"max_probability": math.inf}):
-        with pytest.raises(ValueError, match=f"{next(iter(config))}: got"):
-            AlignmentConfig(**config)
 
 
 # Do the words make sense?
 
 
-def test_a_word_is_sensible_if_people_call_the_class_by_it_and_it_says_something():
+def test_a_word_is_sensible_if_the_banks_use_it_for_the_class_and_it_says_something():
     words = {
         "Apple": ("fruit", "the", "boat"),
         "Boat": ("apple", "little", "with"),

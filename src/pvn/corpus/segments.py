@@ -11,8 +11,8 @@ from pvn.world.task import Demonstration, Task
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 Source = Literal["phrases", "natural", "narrated", "lani"]
-"""Where an instruction comes from: filled into a phrase of a bank; written by a person for this flight; told by the
-narrator; imported from LANI."""
+"""Where an instruction comes from: a phrase of a bank, filled in; text that was written for this flight, in the bundled
+files by a language model, in a user's file by whoever made it; the narrator; LANI."""
 SOURCES: tuple[Source, ...] = get_args(Source)
 
 
@@ -23,19 +23,19 @@ class Annotation:
     manoeuvres: tuple[str, ...]
     """The manoeuvres in flying order: ("pass A left", "goto B") or ("turn left", "fence blue")."""
     stops: tuple[int, ...]
-    """Index of the point of the demonstrated path at which each manoeuvre ends."""
+    """Indices of the points of the demonstrated path at which the manoeuvres end."""
     meant: tuple[int, ...]
     """Indices in the layout of the landmarks A, B, C."""
     phrase: str
-    """The phrase its instruction is made from, by author and index in the author's bank: "a12"; "" if from none."""
+    """The phrase that the instruction is made from, by author and index in the author's bank: "a12"; "" if none."""
     is_seen: bool
-    """Whether training segments may use this phrase; False without one."""
+    """Whether training segments may use this phrase; False if there is none."""
     is_ambiguous: bool
     """Whether a reference fits several landmarks of the field."""
 
 
 def phrase_author(phrase: str) -> str | None:
-    """The author of a phrase: "a" of "a12"; None of no phrase."""
+    """The author of a phrase: "a" for "a12"; None for ""."""
     return phrase.rstrip("0123456789") or None
 
 
@@ -53,7 +53,8 @@ class Segment:
     source: Source = "phrases"
     """Where its instruction comes from."""
     author: str | None = None
-    """Who wrote the instruction, or the phrase that it is made from: "a"; None if that is not known."""
+    """Who wrote the instruction, or the phrase that it is made from, such as "a"; None if unknown. The authors of the
+    bundled banks and natural instructions are voices that a language model assumed."""
 
     def __post_init__(self) -> None:
         if self.source not in SOURCES:
@@ -73,15 +74,15 @@ class Segment:
 
     @property
     def is_seen(self) -> bool | None:
-        """Whether training segments may use its phrase; None if it is made from none, or if that is not known."""
+        """Whether training segments may use its phrase; None if it has no phrase, or if that is unknown."""
         note = self.annotation
         return None if note is None or not note.phrase else note.is_seen
 
 
 def paragraphs_of(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
-    """The segments by paragraph: those of one environment, in order of place.
+    """The segments of each environment in order of place.
 
-    Where a place is missing, another paragraph begins: the next segment starts where the missing one would have ended.
+    Where a place is missing, a new paragraph begins: the next segment starts where the missing one would have ended.
     """
     found: list[list[Segment]] = []
     for segment in sorted(segments, key=lambda segment: (segment.environment, segment.place)):
@@ -95,7 +96,7 @@ def paragraphs_of(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Segments by split, those of a paragraph one after the other."""
+    """Segments by split; the segments of a paragraph follow each other."""
 
     name: str
     splits: Mapping[Split, tuple[Segment, ...]]
@@ -144,7 +145,7 @@ class Corpus:
 
 
 def joined(corpora: Sequence[Corpus], name: str) -> Corpus:
-    """One corpus of all segments of several, split by split and in their order; no two may share an environment."""
+    """One corpus with all segments of several, split by split and in order; no two may share an environment."""
     splits = {
         split: tuple(segment for corpus in corpora for segment in corpus.splits.get(split, ()))
         for split in SPLITS

@@ -1,16 +1,15 @@
 """Words of instructions: tokens, and a vocabulary made from training text alone in which typos are merged.
 
-As in the authors' thesaurus, a word of the dictionary is its own term, any other word is merged into the nearest term,
-and a word without a near term is its own term if it is frequent in the training text, and unknown if it is not. Three
-things differ:
+As in the authors' thesaurus, a word of the dictionary is a term, and any other word is merged into the nearest term. A
+word without a near term is a term if it is frequent in the training text, and unknown otherwise. Three things differ:
 
-The dictionary. No list of English words is bundled or downloaded. The dictionary is the words of the five bundled
-phrase banks, without the misspellings in them (`MISSPELT`, found by proof-reading), and the words that are frequent in
-the training text. It only says which words are spelt correctly; terms are always words of the training text.
+The dictionary. No list of English words is bundled or downloaded. The dictionary consists of the words of the five
+bundled phrase banks, without their misspellings (`MISSPELT`, found by proof-reading), and the words that are frequent
+in the training text. It only says which words are spelt correctly; terms are always words of the training text.
 
-What is near. The authors allow three edits, however short the word. With a small dictionary, that merges most words it
-lacks into others ("sled" into "red"). Here a typo has at most one edit per four letters, at most three in all, and the
-right first letter. Two neighbours swapped ("rigth") are one edit; so are letters doubled or not doubled, however many
+What is near. The authors allow three edits, however short the word. With a small dictionary, that merges most missing
+words into others ("sled" into "red"). Here a typo has at most one edit per four letters, at most three in all, and the
+right first letter. Swapped neighbours ("rigth") are one edit; so are doubled or undoubled letters, however many
 ("barell").
 
 Which is nearest. Of equally near terms the authors take the first in the alphabet. Here it is the one that contains
@@ -33,19 +32,19 @@ from pvn.world.task import MAX_WORDS
 PADDING, UNKNOWN = 0, 1
 NUM_RESERVED = 2
 MIN_COUNT = 10
-"""A word outside the dictionary is a term of its own if the training text has it this often (authors)."""
+"""A word outside the dictionary is a term if the training text has it this often (authors)."""
 LETTERS_PER_EDIT = 4
 MAX_EDITS = 3
-"""Edits between a typo and its term, at most, however long they are (authors)."""
+"""Most edits between a typo and its term, however long they are (authors)."""
 MAX_LETTERS = 24
-"""Longer words are not taken for typos, and no typos of them are looked for."""
+"""Longer words are neither typos nor terms that have typos."""
 VERSION = 1
 
 MISSPELT = frozenset(
     "aroud arround bananna barell betwen bolder catcus completly feild fense foward goin hydrent keepin lader mushrom "
     "pumkin quater recyle rigth torwards tresure trun tumbstone untill untl windmil wishin".split()
 )
-"""Typos in the bundled banks, whose authors were asked to write as people type."""
+"""Typos in the bundled banks, which were written to look typed in a hurry."""
 
 _WORD = re.compile(r"[^\W_]+")
 _DOUBLED = re.compile(r"(.)\1+")
@@ -74,7 +73,7 @@ def _undoubled(word: str) -> str:
 def num_edits(word: str, other: str) -> int:
     """Number of letters to insert, delete, change or swap with their neighbour to turn one word into the other.
 
-    All letters that are doubled in one word and single in the other count as one edit.
+    Letters that are doubled in one word and single in the other count as one edit together.
     """
     if word != other and _undoubled(word) == _undoubled(other):
         return 1
@@ -142,14 +141,14 @@ def _merge(counts: Mapping[str, int], min_count: int, dictionary: frozenset[str]
 def merge_typos(
     words: Iterable[str], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
 ) -> dict[str, str]:
-    """For each of these words (as `tokenise` gives them) that is a typo of another one, that other word."""
+    """The typos among these words (as `tokenise` gives them), each with the word that it stands for."""
     sound = bundled_dictionary() if dictionary is None else frozenset(dictionary)
     return _merge(Counter(words), min_count, sound)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words that an agent knows and their ids: 0 is padding, 1 is any unknown word, i + 2 is terms[i]."""
+    """The words that an agent knows, and their ids: 0 is padding, 1 any unknown word, i + 2 is terms[i]."""
 
     terms: tuple[str, ...]
     """The known words, sorted."""
@@ -189,7 +188,7 @@ class Vocabulary:
     def from_counts(
         counts: Mapping[str, int], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
     ) -> Vocabulary:
-        """The vocabulary of a training text that has each word so many times."""
+        """The vocabulary of a training text with these word counts."""
         if min_count < 1:
             raise ValueError(f"min_count: got {min_count}, expected at least 1 occurrence")
         sound = bundled_dictionary() if dictionary is None else frozenset(dictionary)
@@ -222,16 +221,16 @@ class Vocabulary:
         return UNKNOWN if term is None else self._ids[term]
 
     def term(self, word: str) -> str | None:
-        """The term that a token is, or is a typo of, whether or not training text had that typo; None if unknown."""
+        """The term that a token is, or is a typo of, even if that typo is new; None if unknown."""
         number = self._id(word)
         return None if number == UNKNOWN else self.terms[number - NUM_RESERVED]
 
     def encode(self, text: str) -> list[int]:
         """The ids (N,) of a text's first 100 words (MAX_WORDS); a text without words counts as one unknown word.
 
-        All texts of a batch are padded to the longest, so one of 1,200 words would slow down all the others.
+        All texts of a batch are padded to the longest, so a text of 1,200 words would slow down all the others.
         """
-        known = self._ids  # as nearly all words are: this saves a call for each
+        known = self._ids  # nearly all words are: this saves a call for each
         words = tokenise(text)[:MAX_WORDS]
         return [known[word] if word in known else self._id(word) for word in words] or [UNKNOWN]
 
@@ -240,7 +239,7 @@ class Vocabulary:
         return list(dict.fromkeys(word for word in tokenise(text) if self._id(word) == UNKNOWN))
 
     def read_as(self, text: str) -> dict[str, str]:
-        """The words of a text that are read as other words, in order, each with the term that it is read as."""
+        """The words of a text that are read as other words, in order, with the terms that they are read as."""
         terms = {word: self.term(word) for word in tokenise(text)}
         return {word: term for word, term in terms.items() if term not in (None, word)}
 
