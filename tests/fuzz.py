@@ -383,7 +383,7 @@ def _mavlink() -> Reader:
 def _view() -> Reader:
     import msgspec
 
-    from pvn.app.demo.sockets import is_taken
+    from pvn.app.demo.door import is_accepted
 
     drag = {
         "type": "SceneNodeDragMessage", "phase": "start", "name": "/drone/body", "instance_index": None,
@@ -392,14 +392,14 @@ def _view() -> Reader:
     }  # fmt: skip
     return Reader(
         _write_messages(msgspec.msgpack.encode, drag),  # type: ignore[arg-type]
-        _read_messages(msgspec.msgpack.encode, _view_answer(is_taken)),
+        _read_messages(msgspec.msgpack.encode, _view_answer(is_accepted)),
     )
 
 
-def _view_answer(is_taken: Callable[[bytes], bool]) -> Callable[[bytes], list[str]]:
+def _view_answer(is_accepted: Callable[[bytes], bool]) -> Callable[[bytes], list[str]]:
     def answer(content: bytes) -> list[str]:
         try:
-            return [str(is_taken(content))]
+            return [str(is_accepted(content))]
         except ValueError as error:
             raise ValueError(f"messages.bin: {error}") from None
 
@@ -407,8 +407,7 @@ def _view_answer(is_taken: Callable[[bytes], bool]) -> Callable[[bytes], list[st
 
 
 def _link() -> Reader:
-    from pvn.app.demo.flight_setup import move_landmark, random_field, segment_setup
-    from pvn.app.demo.link import open_link, write_link
+    from pvn.app.demo.flight_setup import move_landmark, open_link, random_field, segment_setup, write_link
 
     field = random_field(3)
 
@@ -419,10 +418,8 @@ def _link() -> Reader:
 
     def read(folder: Path) -> bytes:
         text = (folder / "link").read_bytes().decode(errors="replace")
-        opened = open_link(text, field, ("pvn-plus", "pvn"), lambda number: field)
-        return repr(
-            (opened.instructions, opened.setup.layout.landmarks, opened.setup.start, opened.setup.pilot)
-        ).encode()
+        setup, instructions = open_link(text, field, ("pvn-plus", "pvn"), lambda number: field)
+        return repr((instructions, setup.layout.landmarks, setup.start, setup.pilot)).encode()
 
     return Reader(write, read)
 

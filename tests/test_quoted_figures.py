@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import pvn
-from pvn.app.demo.flight_setup import MAX_REQUESTS, REQUEST_SECONDS
-from pvn.app.demo.link import MAX_FLIGHTS
+from pvn.app.demo.flight_setup import MAX_FLIGHTS
+from pvn.app.demo.limits import MAX_REQUESTS, REQUEST_SECONDS
 from pvn.cli import main
 from pvn.cli.demo import Demo
 from pvn.corpus.meadow.banks import bundled_banks

@@ -1,15 +1,22 @@
-"""What tests of the demo share: pilots, and visitors whose page only remembers what it was shown."""
+"""What tests of the demo share: pilots, and visitors whose panel only stores the messages that it is sent."""
 
+import base64
+import json
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
+pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
+
 from pvn.app.demo.flight_setup import random_field, segment_setup
-from pvn.app.demo.session import Session
-from pvn.app.demo.setup_session import SharedState
+from pvn.app.demo.limits import FlightQueue
+from pvn.app.demo.page import Page
+from pvn.app.demo.server import DemoConfig, DemoServer
+from pvn.app.demo.session import Session, SharedState
 from pvn.evaluation.pilots import load_pilot
 from pvn.simulator.interface import SimulatorConfig
 
@@ -52,78 +59,63 @@ def pilots(quick_plus):
 @pytest.fixture
 def shared(pilots, quick_plus):
     with ThreadPoolExecutor(4) as threads:
-        yield SharedState(pilots, threads, agent_files={"pvn-plus": quick_plus})
+        yield SharedState(pilots, threads, FlightQueue(8), agent_files={"pvn-plus": quick_plus})
 
 
-class FakePage:
-    """A display that remembers what it was shown."""
+class Panel:
+    """Takes the messages of a page as a channel to a browser does."""
 
     def __init__(self):
-        self.setup, self.menus, self.state, self.num_positions = None, None, None, 0
-        self.steps, self.statuses, self.warnings, self.commands, self.files = [], [], [], [], {}
-        self.links, self.flights, self.shown, self.examples, self.box = [], [], None, [], ""
-        self.unknown, self.read_as = [], {}
-        self.fields, self.touched, self.view = [], [], b""
-        self.num_moves, self.first_step_at = 0, None
+        self.sent = defaultdict(list)
         self.landed = threading.Event()
 
-    def show_setup(self, setup, view, fills_box):
-        self.setup = self.menus = setup
-        self.view = view
-        if fills_box:
-            self.box = setup.instruction
-
-    def show_field(self, setup):
-        self.fields.append(setup)
-
-    def show_examples(self, examples):
-        self.examples = examples
-
-    def show_touched(self, flight):
-        self.touched.append(flight.touched)
-
-    def show_flights(self, flights, shown):
-        self.flights, self.shown = [(flight.setup.instruction, flight.words) for flight in flights], shown
-
-    def show_unknown(self, words, read_as):
-        self.unknown, self.read_as = words, read_as
-
-    def show_menus(self, setup):
-        self.menus = setup
-
-    def show_state(self, state, num_positions):
-        self.state, self.num_positions = state, num_positions
-        if state != "flying":
+    def send(self, kind, content):
+        self.sent[kind].append(json.loads(json.dumps(content, allow_nan=False)))
+        if kind == "state" and content["state"] != "flying":
             self.landed.set()
 
-    def show_step(self, shown, moves_slider=True):
-        self.first_step_at = self.first_step_at or time.perf_counter()
-        self.steps.append(shown)
+    def last(self, kind):
+        return self.sent[kind][-1]
 
-    def move_drone(self, pose_world):
-        self.num_moves += 1
+    @property
+    def warnings(self):
+        return [message["text"] for message in self.sent["warning"] if message["text"]]
 
-    def show_status(self, text):
-        self.statuses.append(text)
+    @property
+    def status(self):
+        return self.last("status")["text"]
 
-    def show_warning(self, text):
-        self.warnings.append(text)
+    @property
+    def steps(self):
+        return self.sent["step"]
 
-    def show_command(self, command, needs_file, link):
-        self.commands.append(command)
-        self.links.append(link)
+    @property
+    def flights(self):
+        return self.last("flights")["flights"]
 
-    def send_file(self, name, content):
-        self.files[name] = content
+    def file(self, name):
+        (content,) = [message["content"] for message in self.sent["file"] if message["name"] == name]
+        return base64.b64decode(content)
 
 
 class Visitor:
-    """A session and the page on which it is shown."""
+    """A session, its page and a panel."""
 
     def __init__(self, shared, field, speed):
-        self.page = FakePage()
+        self.panel, self.page = Panel(), Page(tuple(shared.pilots), has_corpus=False)
+        self.page.attach_panel(self.panel)
         self.session = Session(self.page, shared, segment_setup(field, 0))
         self.session.set_speed(speed)
+
+    def change(self, edit, **options):
+        self.session.change(edit, **options)
+        self.settle()
+
+    def choose_pilot(self, name):
+        self.change(lambda setup: replace(setup.standing(), pilot=name))
+
+    def choose_segment(self, index):
+        self.change(lambda setup: segment_setup(setup.field, index, setup.pilot))
 
     def settle(self):
         """Wait until all requests are done, but not until a flight ends."""
@@ -132,19 +124,19 @@ class Visitor:
     def take_off(self, text=None):
         """Start a flight and wait for its first step."""
         self.settle()
-        self.page.landed.clear()
-        num_steps = len(self.page.steps)
+        self.panel.landed.clear()
+        num_steps = len(self.panel.steps)
         self.session.fly(self.session.setup.instruction if text is None else text)
-        _wait_until(lambda: len(self.page.steps) > num_steps, lambda: f"a first step ({self.page.warnings})")
+        _wait_until(lambda: len(self.panel.steps) > num_steps, lambda: f"a first step ({self.panel.warnings})")
 
     def land(self):
         """Wait until the flight has ended."""
-        assert self.page.landed.wait(LIMIT_S), self.page.warnings
+        assert self.panel.landed.wait(LIMIT_S), self.panel.warnings
+        self.settle()
 
     def fly_to_the_end(self, text=None):
         self.take_off(text)
         self.land()
-        self.settle()
 
 
 @pytest.fixture
@@ -156,8 +148,5 @@ def visit(shared, field):
 @pytest.fixture(scope="session")
 def demo_server():
     """A running demo of field 3 for two visitors."""
-    pytest.importorskip("viser", reason='no viser here: pip install "pvn-drone[app]"')
-    from pvn.app.demo.server import DemoConfig, DemoServer
-
     with DemoServer(DemoConfig(port=0, field=3, visitors=2)) as server:
         yield server

@@ -10,27 +10,26 @@ import pytest
 
 from pvn.app.demo.examples import NUM_EXAMPLES, example_instructions
 from pvn.app.demo.flight_setup import (
-    MAX_REQUESTS,
-    REQUEST_SECONDS,
-    RateLimit,
+    MAX_FIELD_NUMBER,
     add_landmark,
     change_instruction,
     corpus_field,
     file_field,
     first_segment,
     move_landmark,
+    open_link,
     random_field,
     remove_landmark,
     segment_setup,
     turn_landmark,
+    write_link,
 )
-from pvn.app.demo.link import open_link, write_link
-from pvn.app.demo.obstacles import touch_sentence, touched_landmarks
+from pvn.app.demo.shown_flight import touch_sentence, touched_landmarks
 from pvn.evaluation.pilots import load_pilot
 from pvn.rollout.flight import fly, simulator_for
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.lani import write_layout
-from pvn.world.layout import FENCES, FIELD_SIZE
+from pvn.world.layout import FENCES, FIELD_SIZE, fence_distance
 from pvn.world.shapes import solid_extent
 from pvn.world.task import Task
 
@@ -60,9 +59,20 @@ def test_landmarks_are_added_where_there_is_room_and_stay_inside_the_fences(fiel
     other = setup.layout.landmarks[1]
     with pytest.raises(ValueError, match="overlaps"):
         move_landmark(setup, 0, other.x, other.y)
+    for gone in (-1, count):
+        with pytest.raises(ValueError, match="not in the field any more"):
+            remove_landmark(setup, gone)
     with pytest.raises(ValueError, match="no room left|too many landmarks"):
         for _ in range(60):
             setup = add_landmark(setup, "BigHouse")
+
+
+def test_a_landmark_is_added_ahead_of_the_drone(field):
+    setup = segment_setup(field, 0).starting_at((FIELD_SIZE / 2, 10.0, math.pi / 2))
+    while setup.layout.landmarks:
+        setup = remove_landmark(setup, 0)
+    (mark,) = add_landmark(setup, "Windmill").layout.landmarks
+    assert (mark.x, mark.y) == pytest.approx((FIELD_SIZE / 2, 18.0), abs=0.1)
 
 
 def test_the_command_says_what_where_and_who(field):
@@ -98,36 +108,19 @@ def test_a_field_is_read_from_a_file_and_gets_a_tour(field, tmp_path):
         file_field(Path("nowhere.json"))
 
 
-@pytest.mark.parametrize("number", [-1, 1_000_000])
-def test_fields_have_numbers_up_to_a_million(number):
-    with pytest.raises(ValueError, match="expected 0 to 999999"):
-        random_field(number)
-
-
-def test_requests_are_refused_only_while_there_were_too_many():
-    limit = RateLimit()
-    for second in range(MAX_REQUESTS):
-        limit.check(float(second))
-    with pytest.raises(ValueError, match="wait a moment"):
-        limit.check(MAX_REQUESTS + 0.5)
-    limit.check(REQUEST_SECONDS + 0.5)
+def test_random_fields_have_numbers_from_0_up_to_a_limit():
+    for number in (-1, MAX_FIELD_NUMBER + 1):
+        with pytest.raises(ValueError, match=f"expected 0 to {MAX_FIELD_NUMBER}"):
+            random_field(number)
 
 
 @pytest.mark.long
-def test_the_first_instruction_says_what_to_do():
-    for number in range(40):
+def test_the_segment_that_is_shown_first_is_a_plain_one_if_there_is_one():
+    for number in range(20):
         field = random_field(number)
-        chosen = field.segments[first_segment(field)].task.instruction
-        others = [segment.task.instruction for segment in field.segments]
-        plain = [
-            words
-            for words in others
-            if words.lower().startswith(("go ", "fly ", "turn ", "head ")) and "." not in words
-        ]
-        if any(6 <= len(words.split()) <= 20 for words in plain):
-            assert len(chosen.split()) >= 6 and not chosen.endswith("."), chosen
-    assert random_field(0).segments[0].task.instruction == "the army figure."
-    assert first_segment(random_field(0)) == 1
+        shown, *_ = (words := [segment.task.instruction for segment in field.segments])[first_segment(field) :]
+        plain = [text for text in words if re.match(r"(go|fly) [^.]*$", text) and 6 <= len(text.split()) <= 20]
+        assert not plain or (6 <= len(shown.split()) <= 20 and not shown.endswith(".")), shown
 
 
 @pytest.mark.parametrize("number", [0, 3, 12, 40])
@@ -135,7 +128,7 @@ def test_eight_examples_name_what_stands_in_the_field_in_words_that_the_pilot_kn
     setup = segment_setup(random_field(number), 0)
     nouns = {LANDMARK_CLASSES[mark.name].noun for mark in setup.layout.landmarks}
     vocabulary = pilots["pvn-plus"].agent.vocabulary
-    for pose in (setup.start, (1.0, 1.0, 2.0), (49.0, 25.0, 0.0)):
+    for pose in (setup.start, (1.0, 1.0, 2.0), (FIELD_SIZE - 1, FIELD_SIZE / 2, 0.0)):
         examples = example_instructions(setup.layout, pose)
         assert len(examples) == len(set(examples)) == NUM_EXAMPLES
         assert sum(any(noun in words for noun in nouns) for words in examples) >= 2
@@ -151,6 +144,19 @@ def test_the_side_of_an_example_is_where_the_landmark_is(field):
     noun = LANDMARK_CLASSES[mark.name].noun
     for y, side in ((mark.y - 10, "left"), (mark.y + 10, "right")):
         assert f"turn {side} and go to the {noun}" in example_instructions(setup.layout, (mark.x, y, 0.0))
+
+
+def test_an_example_turns_towards_the_fence_that_it_names(field):
+    """The drone stands in an empty field near the south-west corner; the headings are in between two fences."""
+    setup = segment_setup(field, 0)
+    while setup.layout.landmarks:
+        setup = remove_landmark(setup, 0)
+    ahead = {0.1: "red", 1.4: "blue", 3.0: "yellow", -1.4: "white"}
+    for yaw, colour in ahead.items():
+        examples = example_instructions(setup.layout, (10.0, 10.0, yaw))
+        assert examples[0] == f"fly to the {colour} fence"
+        left = min(FENCES, key=lambda name: abs(math.remainder(FENCES[name] - yaw - math.pi / 2, 2 * math.pi)))
+        assert examples[1] == f"turn left and fly to the {left} fence"
 
 
 def test_only_what_reaches_the_drone_is_touched(field):
@@ -177,13 +183,12 @@ def open_here(link, field):
 def test_a_link_carries_field_start_landmarks_agent_and_what_was_said(field):
     setup = turn_landmark(move_landmark(segment_setup(field, 2, "gsmn"), 0, 12.0, 41.0), 1, 0.5)
     setup = setup.starting_at((3.0, 4.5, 0.25))
-    opened = open_here(write_link(setup, ("go to the well & stop", "don't")), random_field(9))
-    assert opened.setup.task.start == (3.0, 4.5, 0.25) and opened.setup.pilot == "gsmn"
-    assert opened.setup.layout == setup.layout and opened.setup.field is field
-    assert opened.instructions == ("go to the well & stop", "don't")
-    plain = open_here(write_link(segment_setup(field, 3), ()), random_field(9))
-    assert plain.setup.task is field.segments[3].task and plain.instructions == ()
-    assert open_here("", field).setup.segment_index == first_segment(field)
+    opened, said = open_here(write_link(setup, ("go to the well & stop", "don't")), random_field(9))
+    assert opened.task.start == (3.0, 4.5, 0.25) and opened.pilot == "gsmn"
+    assert opened.layout == setup.layout and opened.field is field and said == ("go to the well & stop", "don't")
+    plain, said = open_here(write_link(segment_setup(field, 3), ()), random_field(9))
+    assert plain.task is field.segments[3].task and said == ()
+    assert open_here("", field)[0].segment_index == first_segment(field)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +211,12 @@ def test_a_broken_link_is_refused_in_words(field, link, message):
 
 
 def test_a_start_of_ones_own_is_inside_the_fences_and_in_the_command(field):
-    setup = change_instruction(segment_setup(field, 1).starting_at((60.0, -3.0, 7.0)), "go to the barrel")
-    assert setup.start == (50.0, 0.0, pytest.approx(7.0 - 2 * math.pi)) and setup.demonstrated is None
+    setup = segment_setup(field, 1).starting_at((FIELD_SIZE + 10, -3.0, 7.0))
+    setup = change_instruction(setup, "go to the barrel")
+    assert setup.start == (FIELD_SIZE, 0.0, pytest.approx(7.0 - 2 * math.pi)) and setup.demonstrated is None
     words = shlex.split(setup.command())
     assert words[3:6] == ["--field", "3", "--start"] and tuple(map(float, words[6:])) == setup.start
-    assert setup.from_the_start().start == field.segments[1].task.start
+    assert setup.start_again().start == field.segments[1].task.start
 
 
 def _goal_of(words, layout):
@@ -238,8 +244,7 @@ def test_the_examples_are_followed():
         for task, (x, y, *_) in zip(tasks, log.end_world.tolist(), strict=True):
             kind, name = _goal_of(task.instruction, setup.layout)
             if kind == "fence":
-                middle, angle = FIELD_SIZE / 2, FENCES[name]
-                away = middle - (x - middle) * math.cos(angle) - (y - middle) * math.sin(angle)
+                away = float(fence_distance(np.array([x, y]), name))
             else:
                 mark = next(mark for mark in setup.layout.landmarks if LANDMARK_CLASSES[mark.name].noun == name)
                 away = math.dist((x, y), (mark.x, mark.y)) - mark.radius

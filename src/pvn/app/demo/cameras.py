@@ -9,42 +9,37 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pvn.simulator.rays import FENCE_HEIGHT
 from pvn.viz.flight_record import Floats
+from pvn.viz.pictures import REACH
 from pvn.world.layout import FIELD_SIZE
 
 CameraMode = Literal["overview", "follow", "above"]
 Vector = npt.NDArray[np.float64]
 
 BEHIND, ABOVE, AHEAD, BELOW = 6.5, 8.0, 9.0, 3.5
-"""The camera that follows the drone is this far behind and above it, and looks at a point so far ahead and below. From
-there the drone, 5 m above the ground, covers what is 4 m ahead of it, and nothing that it still flies to."""
+"""The following camera is this far behind and above the drone, and looks at a point this far ahead of and below it.
+The drone, 5 m above the ground, then covers what is 4 m ahead of it, and nothing beyond."""
 OVERVIEW = (-6.0, -38.0, 29.0)
-"""Direction from the field to the camera that shows all of it."""
-MARGIN = 1.5
-"""Metres beyond the fences that are in view."""
-TOP = 2.4
-"""Height of the fences."""
+"""Direction from the field to the overview camera."""
 
 
 class Place(NamedTuple):
-    """A camera's place."""
+    """A camera's place; three vectors (3,)."""
 
     position: Vector
-    """(3,)."""
     target: Vector
-    """(3,): what is in the middle of the picture."""
+    """The point in the middle of the picture."""
     up: Vector
-    """(3,)."""
 
 
 def _field_in_view(place: Place, aspect: float) -> tuple[float, float]:
-    """Tangent of half the vertical view that shows all four fences, and how far they are from the view's middle."""
+    """Tangent of half the vertical view that shows all four fences, and how far off the view's middle they are."""
     ahead = place.target - place.position
     ahead = ahead / np.linalg.norm(ahead)
     right = np.cross(ahead, place.up)
     right = right / np.linalg.norm(right)
-    low, high = -MARGIN, FIELD_SIZE + MARGIN
-    corners = np.array([(x, y, z) for x in (low, high) for y in (low, high) for z in (0.0, TOP)]) - place.position
+    corners = np.array([(x, y, z) for x in REACH for y in REACH for z in (0.0, float(FENCE_HEIGHT))]) - place.position
     depth, across, up = corners @ ahead, corners @ right, corners @ np.cross(right, ahead)
     if (depth <= 0).any():
         return math.inf, 0.0
@@ -56,7 +51,7 @@ def _field_in_view(place: Place, aspect: float) -> tuple[float, float]:
 def _nearest_place(
     direction: tuple[float, float, float], up: tuple[float, float, float], fov: float, aspect: float
 ) -> Place:
-    """The nearest place in a direction from which all of the field is in view, wherever the camera aims."""
+    """The nearest place in a direction from which all of the field is in view; it may aim south of the middle."""
     towards = np.array(direction) / np.linalg.norm(direction)
     places = []
     for nearer in range(0, 15, 2):
@@ -82,7 +77,7 @@ def camera_place(mode: CameraMode, pose_world: Floats, fov: float, aspect: float
             position = drone - BEHIND * ahead + np.array([0.0, 0.0, ABOVE])
             return Place(position, drone + AHEAD * ahead - np.array([0.0, 0.0, BELOW]), np.array([0.0, 0.0, 1.0]))
         case "above":
-            # Not straight down, where the camera's controls do not know which way is up.
+            # Not straight down, where the browser's controls lose which way is up.
             return _nearest_place((0.0, -1e-3, 1.0), (0.0, 1.0, 0.0), round(fov, 3), round(aspect, 2))
-        case _:
+        case "overview":
             return _nearest_place(OVERVIEW, (0.0, 0.0, 1.0), round(fov, 3), round(aspect, 2))

@@ -1,14 +1,17 @@
-"""What a session is set up to fly: which field, from where, by which instruction and which pilot."""
+"""What a session is set up to fly: field, start, instruction and pilot, and the command and link that repeat it."""
 
 from __future__ import annotations
 
 import functools
 import math
+import random
 import shlex
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import parse_qs, urlencode
+
+import numpy as np
 
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.segments import Corpus, Segment
@@ -23,14 +26,19 @@ from pvn.world.lani import read_layout
 from pvn.world.layout import FIELD_SIZE, Landmark, Layout
 from pvn.world.task import MAX_CHARACTERS, Task
 
-MAX_REQUESTS, REQUEST_SECONDS = 8, 10.0
 MAX_FIELD_NUMBER = 999_999
 FIELD_FILE = "field.json"
 FENCE_CLEARANCE = 1.0
-"""Smallest distance, in metres, between a fence and a landmark that was added or dragged."""
-
+"""Least distance between a fence and a landmark that was dragged, metres."""
+ADDED_AHEAD, ADDED_CLEARANCE = 8.0, 3.0
+"""A landmark is added near a point this far ahead of the drone, at least this far from the fences, metres."""
+MAX_FLIGHTS = 30
+"""Flights, of about a megabyte each, that a conversation keeps for replays, and instructions in a link. The link of a
+longer conversation has none, since the flights that are kept begin where forgotten ones ended."""
+MAX_LINK = 30_000
+"""Longest link that is read, characters."""
 PLAIN_VERBS = frozenset("go fly head move travel turn get approach".split())
-"""With which an instruction begins that anyone understands at once."""
+"""First words of instructions that anyone understands at once."""
 
 Pose = tuple[float, float, float]
 """x, y (metres), yaw (radians), field frame."""
@@ -45,13 +53,13 @@ class FieldChoice:
     """For each segment, the options of `pvn fly` that select it."""
     title: str
     number: int | None = None
-    """Of a random field; None for a field from a file or from a corpus."""
+    """The number of a random field; None for a field from a file or a corpus."""
     is_from_corpus: bool = False
 
 
 @functools.lru_cache(maxsize=64)
 def random_field(number: int) -> FieldChoice:
-    """A random field and its five segments; the same number always gives the same field."""
+    """A random field with its five segments; the same number always gives the same field."""
     if not 0 <= number <= MAX_FIELD_NUMBER:
         raise ValueError(f"field: got {number}, expected 0 to {MAX_FIELD_NUMBER}")
     segments = tuple(sample_paragraph(number))
@@ -60,15 +68,18 @@ def random_field(number: int) -> FieldChoice:
 
 
 def file_field(path: Path) -> FieldChoice:
-    """The field of a LANI environment file, and the segments of a tour through it."""
+    """The field of a LANI environment file, with the segments of a tour through it."""
     segments = tuple(sample_paragraph(0, read_layout(path)))
     options = tuple(f"--field {shlex.quote(str(path))} --segment {segment.place + 1}" for segment in segments)
     return FieldChoice(segments, options, f"the field of {path.name}")
 
 
 def corpus_field(corpus: Corpus, folder: str, segment_id: str) -> tuple[FieldChoice, int]:
-    """The field of a corpus segment with all segments flown in it, and the index of the given one among them."""
-    chosen = corpus.segment(segment_id.strip())
+    """The field of a corpus segment with all its segments, and the index of the given segment among them.
+
+    An empty id stands for a random segment.
+    """
+    chosen = corpus.segment(segment_id.strip()) if segment_id else random.choice(list(corpus))
     segments = tuple(segment for segment in corpus if segment.environment == chosen.environment)
     options = tuple(f"--corpus {shlex.quote(folder)} --segment {segment.id}" for segment in segments)
     title = f"{corpus.name}, field {chosen.environment}"
@@ -82,7 +93,7 @@ class Continuation:
     start: Pose
     """Where it ended."""
     carried: Carried
-    """What the pilot keeps of it, its map above all."""
+    """What the pilot carries over, mainly its map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,22 +102,22 @@ class FlightSetup:
 
     field: FieldChoice
     segment_index: int
-    """Which of the field's segments the flight starts from."""
+    """The field's segment with which the visitor began."""
     layout: Layout
     """The field with the visitor's changes."""
     instruction: str
     pilot: str = DEFAULT_AGENT
     """Name of the system that flies."""
     own_start: Pose | None = None
-    """Where the first flight starts if not where the segment does: the visitor put the drone there."""
+    """Where the visitor put the drone; None: where the segment starts."""
     continues: Continuation | None = None
-    """What is left of the flight at whose end this one starts; None for the first one."""
+    """The flight at whose end this one starts; None for the first one."""
     earlier: tuple[str, ...] = ()
     """Instructions of the flights before, from the start on."""
 
     @property
     def segment(self) -> Segment:
-        """The segment whose start, and possibly instruction and demonstration, are flown."""
+        """The chosen segment."""
         return self.field.segments[self.segment_index]
 
     @property
@@ -122,7 +133,7 @@ class FlightSetup:
 
     @property
     def demonstrated(self) -> Points | None:
-        """The segment's demonstrated path (P, 2), field frame; None once its field or its instruction is changed."""
+        """The segment's demonstrated path (P, 2), field frame; None once field, start or instruction are changed."""
         return self.segment.demonstration.path if self._is_unchanged else None
 
     @property
@@ -132,7 +143,7 @@ class FlightSetup:
 
     @property
     def start(self) -> Pose:
-        """Where the drone is, and the flight starts."""
+        """Where the drone is, and this flight starts."""
         return self.first_start if self.continues is None else self.continues.start
 
     @property
@@ -147,32 +158,33 @@ class FlightSetup:
         """The segment with its own field and instruction, flown by the same pilot."""
         return segment_setup(self.field, self.segment_index, self.pilot)
 
-    def from_the_start(self) -> FlightSetup:
-        """The same, starting where the segment does."""
-        return replace(self, own_start=None, continues=None, earlier=())
+    def start_again(self) -> FlightSetup:
+        """The segment from its start by its own instruction; landmarks stay where they are."""
+        begun = replace(self, own_start=None, continues=None, earlier=())
+        return change_instruction(begun, self.segment.task.instruction)
 
     def starting_at(self, start: Pose) -> FlightSetup:
-        """The same with the drone at another place, where its pilot knows nothing yet; x and y inside the fences."""
+        """The same with the drone at another place, moved inside the fences, where its pilot has seen nothing yet."""
         if not all(map(math.isfinite, start)):
             raise ValueError(f"start: got {start}, expected finite numbers")
         x, y = (min(max(place, 0.0), FIELD_SIZE) for place in start[:2])
         return replace(self, own_start=(x, y, math.remainder(start[2], 2 * math.pi)), continues=None, earlier=())
 
     def standing(self) -> FlightSetup:
-        """The same with the drone where it is, but with nothing that its pilot remembers."""
+        """The same with the drone where it is, but its pilot has forgotten everything."""
         return self if self.continues is None else self.starting_at(self.start)
 
     def after(self, record: FlightRecord) -> FlightSetup:
-        """What comes after a flight that was set up like this: another instruction from where it ended."""
+        """What follows a flight of this setup: an empty instruction from where the flight ended."""
         left = Continuation(next_starts(record.log)[0], record.carried)
         return replace(self, continues=left, earlier=(*self.earlier, record.task.instruction), instruction="")
 
     def flown(self) -> FlightSetup:
-        """The same to look back at: without the pilot's map, which would take memory for nothing."""
+        """The same for looking back: without the pilot's map, which would only take memory."""
         return self if self.continues is None else replace(self, continues=replace(self.continues, carried=None))
 
     def check(self, vocabulary: Vocabulary | None) -> None:
-        """Refuse what no pilot can fly, or of which the pilot knows nothing; vocabulary: the words that it knows."""
+        """Refuse what the pilot cannot fly; vocabulary: the words it knows, None if it does not read."""
         check_typed(self.instruction, vocabulary)
         if self.pilot == "oracle" and self.demonstrated is None:
             raise ValueError(
@@ -188,7 +200,7 @@ class FlightSetup:
     def command(self, agent: str | None = None, device: str = "cpu") -> str:
         """The command that repeats the flight exactly; for an edited field it names the file to download.
 
-        agent: the value of --agent if it is not the pilot's name, such as the file of an agent's weights.
+        agent: the value of --agent if it is not the pilot's name, such as a file of weights.
         """
         agent = self.pilot if agent is None else agent
         parts = ["pvn fly"]
@@ -207,7 +219,7 @@ class FlightSetup:
 
 
 def first_segment(field: FieldChoice) -> int:
-    """The index of the segment that is shown first: one that reads as something to do, if there is one."""
+    """The index of the segment that is shown first: if possible one that reads plainly as something to do."""
     for index, segment in enumerate(field.segments):
         words = segment.task.instruction.lower().split()
         if 6 <= len(words) <= 20 and words[0] in PLAIN_VERBS and not segment.task.instruction.endswith("."):
@@ -215,8 +227,15 @@ def first_segment(field: FieldChoice) -> int:
     return 0
 
 
+def with_first_segment(field: FieldChoice) -> tuple[FieldChoice, int]:
+    """A field, and the index of the segment that is shown first."""
+    return field, first_segment(field)
+
+
 def segment_setup(field: FieldChoice, segment_index: int, pilot: str = DEFAULT_AGENT) -> FlightSetup:
     """A segment of a field, unchanged."""
+    if not 0 <= segment_index < len(field.segments):
+        raise ValueError(f"This field has no segment {segment_index + 1}; choose another one.")
     task = field.segments[segment_index].task
     return FlightSetup(field, segment_index, task.layout, clean_instruction(task.instruction), pilot)
 
@@ -226,70 +245,150 @@ def change_instruction(setup: FlightSetup, text: str) -> FlightSetup:
     return replace(setup, instruction=clean_instruction(text[: 2 * MAX_CHARACTERS]))
 
 
+# Changes to the field. The drone stays where it is, but its pilot forgets its map, since the field is another one.
+
+
+def _with_landmarks(setup: FlightSetup, landmarks: Sequence[Landmark]) -> FlightSetup:
+    return replace(setup.standing(), layout=Layout(tuple(landmarks), setup.layout.lake))
+
+
+def _landmarks(setup: FlightSetup, index: int) -> list[Landmark]:
+    """The landmarks of the field, among them one with this index."""
+    if not 0 <= index < len(setup.layout.landmarks):
+        raise ValueError("This landmark is not in the field any more; choose another one.")
+    return list(setup.layout.landmarks)
+
+
 def _inside_fences(value: float) -> float:
-    """The nearest coordinate (metres) at which a landmark may stand."""
-    # Whole config units, so that the environment file that repeats the flight is read back as the same field.
+    """The nearest coordinate at which a landmark may stand, metres."""
+    # In whole config units, so that the environment file that repeats the flight holds exactly the same field.
     inside = min(max(value, FENCE_CLEARANCE), FIELD_SIZE - FENCE_CLEARANCE)
     return round(inside / METRES_PER_CONFIG) * METRES_PER_CONFIG
 
 
 def move_landmark(setup: FlightSetup, index: int, x: float, y: float) -> FlightSetup:
-    """The setup with a landmark moved to x, y (field frame, metres), or the nearest point inside the fences.
+    """The setup with a landmark moved to x, y, field frame, metres, or the nearest point inside the fences.
 
     A ValueError if another landmark is in the way.
     """
-    landmarks = list(setup.layout.landmarks)
+    landmarks = _landmarks(setup, index)
     landmarks[index] = replace(landmarks[index], x=_inside_fences(x), y=_inside_fences(y))
-    return replace(setup, layout=Layout(tuple(landmarks), setup.layout.lake))
+    return _with_landmarks(setup, landmarks)
 
 
 def turn_landmark(setup: FlightSetup, index: int, yaw: float) -> FlightSetup:
     """The setup with the front of a landmark turned to yaw, radians, field frame."""
-    landmarks = list(setup.layout.landmarks)
+    landmarks = _landmarks(setup, index)
     landmarks[index] = replace(landmarks[index], yaw=math.remainder(yaw, 2 * math.pi))
-    return replace(setup, layout=Layout(tuple(landmarks), setup.layout.lake))
+    return _with_landmarks(setup, landmarks)
 
 
 def remove_landmark(setup: FlightSetup, index: int) -> FlightSetup:
     """The setup without one of its landmarks."""
-    landmarks = setup.layout.landmarks
-    return replace(setup, layout=Layout((*landmarks[:index], *landmarks[index + 1 :]), setup.layout.lake))
-
-
-def _points_ahead(start: Sequence[float]) -> list[tuple[float, float]]:
-    """Points of the field (x, y), the nearest to 8 m ahead of a start pose first; field frame."""
-    x, y, yaw = start
-    ahead = (_inside_fences(x + 8 * math.cos(yaw)), _inside_fences(y + 8 * math.sin(yaw)))
-    points = [(_inside_fences(east), _inside_fences(north)) for east in range(3, 48) for north in range(3, 48)]
-    return sorted(points, key=lambda point: math.dist(point, ahead))
+    landmarks = _landmarks(setup, index)
+    del landmarks[index]
+    return _with_landmarks(setup, landmarks)
 
 
 def add_landmark(setup: FlightSetup, name: str) -> FlightSetup:
-    """The setup with another landmark, at the free point nearest to 8 m ahead of the drone."""
-    kind, start = landmark_class(name), setup.start
-    for x, y in _points_ahead(start):
-        is_free = all(
-            math.dist((x, y), (landmark.x, landmark.y)) > kind.radius + landmark.radius
-            for landmark in setup.layout.landmarks
-        )
-        if is_free and math.dist((x, y), start[:2]) > kind.radius:
-            landmark = Landmark(name, x, y, kind.radius)
-            return replace(setup, layout=Layout((*setup.layout.landmarks, landmark), setup.layout.lake))
+    """The setup with another landmark, at the free point nearest to ADDED_AHEAD metres ahead of the drone."""
+    kind, (x, y, yaw) = landmark_class(name), setup.start
+    ahead = x + ADDED_AHEAD * math.cos(yaw), y + ADDED_AHEAD * math.sin(yaw)
+    along = np.arange(ADDED_CLEARANCE, FIELD_SIZE - ADDED_CLEARANCE + 0.5).tolist()
+    points = [(_inside_fences(east), _inside_fences(north)) for east in along for north in along]
+    occupied = [((x, y), kind.radius)]
+    occupied += [((mark.x, mark.y), kind.radius + mark.radius) for mark in setup.layout.landmarks]
+    for point in sorted(points, key=lambda point: math.dist(point, ahead)):
+        if all(math.dist(point, place) > radius for place, radius in occupied):
+            return _with_landmarks(setup, (*setup.layout.landmarks, Landmark(name, *point, kind.radius)))
     raise ValueError(f"There is no room left for the {kind.noun}; remove something first.")
 
 
-class RateLimit:
-    """Limits how often one visitor may ask for something."""
+# Links: the query of the page's address, which says what was set up and flown.
 
-    def __init__(self) -> None:
-        self._times: deque[float] = deque()
 
-    def check(self, now: float) -> None:
-        """Count one more request, at `now` (seconds), or refuse it."""
-        while self._times and now - self._times[0] > REQUEST_SECONDS:
-            self._times.popleft()
-        if len(self._times) >= MAX_REQUESTS:
-            raise ValueError(
-                f"That was {MAX_REQUESTS} requests within {REQUEST_SECONDS:.0f} seconds; wait a moment, then try again."
-            )
-        self._times.append(now)
+def write_link(setup: FlightSetup, instructions: Sequence[str]) -> str:
+    """The query (without "?") that shows a setup and flies these instructions from its first start."""
+    field = setup.field
+    parts: list[tuple[str, str]] = []
+    if field.number is not None:
+        parts.append(("field", str(field.number)))
+    parts.append(("segment", setup.segment.id if field.is_from_corpus else str(setup.segment_index + 1)))
+    if setup.own_start is not None:
+        parts.append(("start", ",".join(repr(float(part)) for part in setup.own_start)))
+    if setup.is_edited:
+        marks = [(mark.name, mark.x, mark.y, mark.radius, mark.yaw) for mark in setup.layout.landmarks]
+        parts.append(("landmarks", ";".join(",".join(map(str, mark)) for mark in marks)))
+    parts.append(("agent", setup.pilot))
+    if len(instructions) <= MAX_FLIGHTS:
+        parts += [("say", words) for words in instructions]
+    return urlencode(parts)
+
+
+def _link_error(given: str, expected: str) -> ValueError:
+    return ValueError(f"link: got {given[:60]}, expected {expected}; copy the link again")
+
+
+def _numbers(text: str, name: str, count: int) -> list[float]:
+    """Finite numbers, separated by commas."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise _link_error(f"{name}={text}", f"{count} numbers with commas")
+    return numbers
+
+
+def _read_landmarks(text: str) -> list[Landmark]:
+    marks = (mark.partition(",") for mark in text.split(";") if mark)
+    return [Landmark(name, *_numbers(numbers, "landmarks", 4)) for name, _, numbers in marks]
+
+
+def _segment_index(field: FieldChoice, text: str) -> int:
+    """The index of the segment with a number; by default the one that is shown first."""
+    if field.is_from_corpus or not text:
+        return first_segment(field)
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= len(field.segments):
+        raise _link_error(f"segment={text}", f"1 to {len(field.segments)}")
+    return int(text) - 1
+
+
+def open_link(
+    query: str,
+    first_field: FieldChoice,
+    pilots: Sequence[str],
+    random_field: Callable[[int], FieldChoice],
+    corpus_field: Callable[[str], tuple[FieldChoice, int]] | None = None,
+) -> tuple[FlightSetup, tuple[str, ...]]:
+    """What a query (without "?") sets up, and the instructions that it flies; a ValueError says what is wrong with it.
+
+    first_field: used if the link names none. random_field and corpus_field find fields by number and by segment id.
+    """
+    if len(query) > MAX_LINK:
+        raise _link_error(f"{len(query):,} characters", f"at most {MAX_LINK:,}")
+    values = parse_qs(query)
+    number, segment, agent, start = (values.get(name, [""])[0] for name in ("field", "segment", "agent", "start"))
+    field = first_field
+    if number:
+        if not number.isdecimal():
+            raise _link_error(f"field={number}", "a whole number")
+        field = random_field(int(number[:9]))
+    if corpus_field is not None and "-" in segment:
+        field, index = corpus_field(segment)
+    else:
+        index = _segment_index(field, segment)
+    agent = agent or pilots[0]
+    if agent not in pilots:
+        raise _link_error(f"agent={agent}", f"one of {', '.join(pilots)}")
+    setup = segment_setup(field, index, agent)
+    if start:
+        x, y, yaw = _numbers(start, "start", 3)
+        setup = setup.starting_at((x, y, yaw))
+    if "landmarks" in values:
+        try:
+            setup = _with_landmarks(setup, _read_landmarks(values["landmarks"][0]))
+        except ValueError as error:
+            problem = str(error).removeprefix("link: ").removesuffix("; copy the link again")
+            raise ValueError(f"link: landmarks: {problem}; copy the link again") from None
+    return setup, tuple(values.get("say", ()))[:MAX_FLIGHTS]

@@ -1,6 +1,6 @@
-"""The page of one visitor: our panels, which are sent JSON, around viser's 3D view; either may come, go and come back.
+"""The page of one visitor: our panel, which gets JSON messages, and viser's 3D view; either may come, go and come back.
 
-Everything that is shown is remembered, so that a page that was reloaded shows the same.
+Everything that is shown is remembered, so that a reloaded page shows the same.
 """
 
 from __future__ import annotations
@@ -10,36 +10,42 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 import viser
 
 from pvn.app.demo.cameras import CameraMode
-from pvn.app.demo.channel import Channel
-from pvn.app.demo.display import State
-from pvn.app.demo.field_view import FieldView3D, Hands
+from pvn.app.demo.door import Channel
+from pvn.app.demo.field_view import Change, FieldView3D
 from pvn.app.demo.flight_setup import MAX_FIELD_NUMBER, FlightSetup
 from pvn.app.demo.pictures import decode, encode
 from pvn.app.demo.shown_flight import ShownFlight, ShownStep
 from pvn.viz import palette
 from pvn.viz.flight_record import Floats
+from pvn.viz.labels import place_names
 from pvn.viz.pictures import EXTENT, REACH, as_bytes, field_from_above, in_muted_colours
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Layout
 from pvn.world.shapes import solid_extent
 from pvn.world.task import MAX_CHARACTERS, SUCCESS_M
 
-if TYPE_CHECKING:
-    from pvn.app.demo.session import Session
+State = Literal["choosing", "flying", "replaying", "closed"]
 
 SPEEDS = {"real time": 1.0, "2 x": 2.0, "4 x": 4.0, "as fast as possible": 0.0}
 DEFAULT_SPEED = "2 x"
 MAX_LINKS = 100
-"""How many of the links that a page has shown are remembered."""
+"""Links that a page remembers having shown."""
 LANDMARKS_BY_NOUN = {kind.noun: name for name, kind in sorted(LANDMARK_CLASSES.items(), key=lambda item: item[1].noun)}
 FIELD_PX = 424
-"""Across the picture of the field under the predictions in the panel."""
+"""Width of the field under the predictions in the panel, pixels."""
+NAME_M = 2.0
+"""Font size of landmarks' names on the maps, metres of the field."""
+COLOURS = {
+    "trajectory": palette.PREDICTED_TRAJECTORY, "goal": palette.GOAL, "flown": palette.FLOWN,
+    "demonstrated": palette.DEMONSTRATED, "stop": palette.STOP_PROBABILITY, "speed": palette.SPEED,
+    "touched": palette.TOUCHED,
+}  # fmt: skip
 
 
 def _picture(content: bytes) -> str:
@@ -54,7 +60,7 @@ def _curve(values: Floats) -> list[float | None]:
 
 
 class Page:
-    """What one visitor sees; `bind` tells it whose hands move things in the 3D view."""
+    """What one visitor sees. Methods may be called from any thread."""
 
     def __init__(self, pilots: Sequence[str], has_corpus: bool) -> None:
         self._lock = threading.RLock()
@@ -62,7 +68,7 @@ class Page:
         self._links: deque[str] = deque(maxlen=MAX_LINKS)
         self._channel: Channel | None = None
         self._view: FieldView3D | None = None
-        self._session: Session | None = None
+        self._change: Change = lambda edit: None
         self._layout: Layout | None = None
         self._setup: FlightSetup | None = None
         self._step: ShownStep | None = None
@@ -81,23 +87,18 @@ class Page:
             success_m=SUCCESS_M,
             extent=EXTENT,
             south_west=REACH[0],
-            colours={
-                "trajectory": palette.PREDICTED_TRAJECTORY, "goal": palette.GOAL, "flown": palette.FLOWN,
-                "demonstrated": palette.DEMONSTRATED, "stop": palette.STOP_PROBABILITY, "speed": palette.SPEED,
-                "touched": palette.TOUCHED,
-            },
-        )  # fmt: skip
-
+            colours=COLOURS,
+        )
         self._send("camera", mode=self._camera)
         self.show_speed(DEFAULT_SPEED)
 
-    def bind(self, session: Session) -> None:
-        """Tell this session what the visitor moves from now on."""
-        self._session = session
+    def bind(self, change: Change) -> None:
+        """From now on, call this with what the visitor moves in the 3D view."""
+        self._change = change
 
     def _send(self, kind: str, **content: Any) -> None:
         with self._lock:
-            if kind not in ("file", "view"):  # which a page that was reloaded must not be told again
+            if kind not in ("file", "view"):  # a reloaded page must not get these again
                 self._messages[kind] = content
             if self._channel is not None:
                 self._channel.send(kind, content)
@@ -114,12 +115,9 @@ class Page:
 
     def attach_view(self, client: viser.ClientHandle) -> None:
         """Show everything in this 3D view from now on."""
-        session = self._session
-        assert session is not None
-        hands = Hands(session.move_landmark, session.turn_landmark, session.move_start, session.turn_start)
         # All at once, so that a browser that draws slowly draws it once.
         with self._lock, client.atomic():
-            view = self._view = FieldView3D(client, hands)
+            view = self._view = FieldView3D(client, self._change)
             view.show_names(self._has_names)
             view.show_camera(self._camera)
             if self._layout is not None and self._setup is not None:
@@ -133,15 +131,10 @@ class Page:
         client.flush()
         self._send("view", is_ready=True)
 
-    def forget_view(self) -> None:
-        """The page was reloaded: another 3D view will come."""
+    def detach_view(self, client: viser.ClientHandle | None = None) -> None:
+        """The visitor has closed this 3D view, or reloaded the page (None); another view may be there already."""
         with self._lock:
-            self._view = None
-
-    def detach_view(self, client: viser.ClientHandle) -> None:
-        """The visitor has closed this 3D view; a reloaded page may have another one already."""
-        with self._lock:
-            if self._view is not None and self._view.client is client:
+            if self._view is not None and client in (None, self._view.client):
                 self._view = None
 
     def _in_view(self, draw: Callable[[FieldView3D], None]) -> None:
@@ -150,7 +143,7 @@ class Page:
                 draw(self._view)
 
     def show_setup(self, setup: FlightSetup, view: bytes, fills_box: bool) -> None:
-        """Show the field, the menus and what the drone sees; with fills_box, the instruction too."""
+        """Show the field, the menus and what the drone sees (a JPEG file); with fills_box, the instruction too."""
         self.show_menus(setup)
         self.show_field(setup)
         self._send("sees", image=_picture(view), maps=None, predictions=None, is_start=True)
@@ -159,13 +152,12 @@ class Page:
 
     def show_menus(self, setup: FlightSetup) -> None:
         """Show pilot and segment in their menus, and everything that was moved where it is set up."""
-        segments = [segment.task.instruction for segment in setup.field.segments]
         self._send(
             "setup",
             title=setup.field.title,
             pilot=setup.pilot,
             field=setup.field.number,
-            segments=segments,
+            segments=[segment.task.instruction for segment in setup.field.segments],
             segment=setup.segment_index,
             segment_id=setup.segment.id if setup.field.is_from_corpus else "",
             is_edited=setup.is_edited,
@@ -174,7 +166,7 @@ class Page:
             self._in_view(lambda view: view.put_back(setup))
 
     def show_field(self, setup: FlightSetup) -> None:
-        """Show field, start and demonstration; nothing is flown yet."""
+        """Show field, start and demonstration of a flight that begins, or is shown again; nothing is flown yet."""
         with self._lock:
             self._setup, self._step, self._flight = setup, None, None
             if self._layout is not setup.layout:
@@ -193,15 +185,20 @@ class Page:
             }
             for mark in layout.landmarks
         ]  # fmt: skip
+        # Measured at ten times the size, since letters have whole pixels.
+        names = [
+            {"text": name.text, "x": round(name.place.x, 2), "y": round(name.place.y, 2)}
+            for name in place_names(layout, 0.1, 10 * NAME_M)
+        ]
         above = as_bytes(in_muted_colours(field_from_above(layout, FIELD_PX)))
-        self._send("layout", landmarks=marks, picture=_picture(encode(above)))
+        self._send("layout", landmarks=marks, names=names, picture=_picture(encode(above)))
 
     def show_examples(self, examples: Sequence[str]) -> None:
         """Show instructions to try."""
         self._send("examples", examples=list(examples))
 
     def show_state(self, state: State, num_positions: int) -> None:
-        """Show what can be done now; num_positions is how many there are to replay."""
+        """Show what can be done now; num_positions: how many there are to replay."""
         with self._lock:
             self._state = state
             if state == "flying":
@@ -212,23 +209,23 @@ class Page:
 
     @staticmethod
     def _show_step_in_view(view: FieldView3D, shown: ShownStep) -> None:
-        kept = shown.kept
+        stored = shown.stored
         view.show_pose(shown.pose_world)
         view.show_path(shown.flown)
-        view.show_predictions(None if kept.predictions is None else decode(kept.predictions))
-        view.show_image(decode(kept.image))
+        view.show_predictions(None if stored.predictions is None else decode(stored.predictions))
+        view.show_image(decode(stored.image))
 
     def show_step(self, shown: ShownStep, moves_slider: bool = True) -> None:
-        """Show a step of the flight on the whole page."""
-        kept = shown.kept
+        """Show a step. If the slider asked for it, the slider stays: it may have moved on."""
+        stored = shown.stored
         with self._lock:
             self._step = shown
             self._in_view(lambda view: self._show_step_in_view(view, shown))
         self._send(
             "sees",
-            image=_picture(kept.image),
-            maps=None if kept.maps is None else [_picture(picture) for picture in kept.maps],
-            predictions=None if kept.predictions is None else _picture(kept.predictions),
+            image=_picture(stored.image),
+            maps=None if stored.maps is None else [_picture(picture) for picture in stored.maps],
+            predictions=None if stored.predictions is None else _picture(stored.predictions),
             is_start=False,
         )
         self._send(
@@ -244,7 +241,7 @@ class Page:
         )
 
     def move_drone(self, pose_world: Floats) -> None:
-        """Move the drone to a pose (6,), field frame."""
+        """Move the drone to a pose (6,), field frame, between two steps."""
         self._in_view(lambda view: view.show_pose(pose_world))
 
     def show_touched(self, flight: ShownFlight) -> None:
@@ -254,12 +251,11 @@ class Page:
             self._in_view(lambda view: view.show_touched(flight.touched))
 
     def show_flights(self, flights: Sequence[ShownFlight], shown: int | None) -> None:
-        """List what was said and flown."""
+        """List what was said and flown; shown: the index of the flight that is shown."""
         listed = [
-            {"said": flight.setup.instruction, "words": flight.words, "is_success": flight.is_success,
-             "has_touched": bool(flight.touched)}
+            {"said": flight.setup.instruction, "words": flight.words, "has_touched": bool(flight.touched)}
             for flight in flights
-        ]  # fmt: skip
+        ]
         self._send("flights", flights=listed, shown=shown)
 
     def show_unknown(self, words: Sequence[str], read_as: Mapping[str, str]) -> None:
@@ -272,17 +268,17 @@ class Page:
         self._send("warning", text="")
 
     def show_warning(self, text: str) -> None:
-        """Show a line about what cannot be done, plain text."""
+        """Show a line about what cannot be done, and what to do instead, plain text."""
         self._send("warning", text=text)
 
     def show_command(self, command: str, needs_file: bool, link: str) -> None:
-        """Show the command that repeats the flight, and the link that does."""
+        """Show the command that repeats the flight (with needs_file, after downloading the field) and its link."""
         with self._lock:
             self._links.append(link)
             self._send("command", command=command, needs_file=needs_file, link=link)
 
     def has_shown(self, link: str) -> bool:
-        """Whether this link is shown or was: a page that is away when a flight lands comes back with the one before."""
+        """Whether this link is or was shown: a page that was away while a flight ended asks for an earlier link."""
         with self._lock:
             return link in self._links
 

@@ -1,4 +1,4 @@
-"""The demo's server: warms up, admits visitors up to a limit, and frees everything when one of them leaves."""
+"""The demo's server: warms up, admits visitors up to a limit, and frees everything of those who leave."""
 
 from __future__ import annotations
 
@@ -23,25 +23,33 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from pvn.app.demo.channel import Channel
-from pvn.app.demo.door import VISITOR, Door, check_origin, own_addresses, serving
+from pvn.app.demo.door import (
+    HELLO_S,
+    INVALID,
+    SOCKETS_PER_VISITOR,
+    VISITOR,
+    Channel,
+    Door,
+    check_origin,
+    own_addresses,
+    serving,
+)
 from pvn.app.demo.flight_setup import (
     FieldChoice,
     FlightSetup,
     corpus_field,
     file_field,
     first_segment,
+    open_link,
     random_field,
     segment_setup,
 )
-from pvn.app.demo.link import OpenedLink, open_link
+from pvn.app.demo.limits import FlightQueue
 from pvn.app.demo.page import FIELD_PX
 from pvn.app.demo.pictures import ground_picture, start_view
 from pvn.app.demo.scene import add_surroundings, landmark_glb
-from pvn.app.demo.setup_session import SharedState
+from pvn.app.demo.session import SharedState
 from pvn.app.demo.shown_flight import ShownFlight
-from pvn.app.demo.slots import Slots
-from pvn.app.demo.sockets import HELLO_S, NONSENSE, SOCKETS_PER_VISITOR
 from pvn.app.demo.visits import Visit, Visits, act
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
@@ -51,13 +59,13 @@ from pvn.viz.flight_record import fly_and_record, interpolate_pose
 from pvn.viz.pictures import field_from_above
 
 GRACE_S = 60.0
-"""A visitor who reloads the page within this time, seconds, loses nothing."""
+"""A visitor who comes back within this time, seconds, loses nothing."""
 CLEANING_S = 10.0
-"""Least time between two cleanings, seconds: each stops all flights for a moment."""
+"""Least time between two garbage collections, seconds: each stops all flights for a moment."""
 ENTRANCES = 4
-"""Fields that are laid out for newcomers at the same time."""
+"""How many newcomers' fields are laid out at the same time."""
 TAKEN_OVER, FULL = 4001, 4002
-"""Codes with which a panel's websocket is closed: another tab has taken the visit over, or all places are taken."""
+"""Codes with which a panel is closed: its visit goes on in another tab, or all places are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +78,11 @@ class DemoConfig:
     visitors: int = 64
     """Maximum number of simultaneous visitors."""
     flights: int = 8
-    """Maximum number of simultaneous flights; others wait for their turn."""
+    """Maximum number of simultaneous flights; others wait in line."""
     allow_origin: tuple[str, ...] = ()
-    """Addresses under which the page is served elsewhere, such as https://demo.example.org."""
+    """Other addresses of the page, such as https://demo.example.org behind a proxy."""
     field: int | Path = 3
-    """The field that is shown first: the number of a random one, or a LANI environment file."""
+    """The field that is shown first: the number of a random field, or a LANI environment file."""
     corpus: Path | None = None
     """A corpus whose segments can be flown."""
     runs: Path | None = None
@@ -89,27 +97,18 @@ class DemoConfig:
             raise ValueError(f"port: got {self.port}, expected 1 to 65535, or 0 for any free port")
 
 
-class LocalServer(viser.ViserServer):
-    """viser's server without its public tunnel, which any visitor could otherwise open."""
-
-    def request_share_url(self, verbose: bool = True) -> str | None:
-        """Never open a tunnel: only the person who runs the demo decides who can reach it."""
-        return None
-
-
 def offered_pilots() -> list[str]:
-    """Names of the pilots that can be chosen: the shipped agents, and the oracle."""
-    # The table of systems goes from weak to strong; the menu begins with the strongest.
+    """Names of the pilots that can be chosen: the shipped agents, the strongest first, and the oracle."""
     return [*reversed(shipped_names()), "oracle"]
 
 
 def load_pilots(config: DemoConfig, setup: FlightSetup, watch: Callable[[str], None]) -> dict[str, Pilot]:
-    """All offered pilots by name, each flown for two steps, so that no visitor waits for files or for compilation."""
+    """All offered pilots by name. Each flies two steps, so that no visitor waits for files or for compiling."""
     pilots: dict[str, Pilot] = {}
     for name in offered_pilots():
         watch(f"warming up: {name}")
         pilot = load_pilot(name, runs=config.runs, device=config.device)
-        # Visitors see camera images even of a pilot that does not use them.
+        # Visitors see pictures even if the pilot does not use its camera.
         pilots[name] = replace(pilot, config=replace(pilot.config, quality="full"))
         flight = ShownFlight(setup, pilot.config)
         record = fly_and_record(
@@ -131,13 +130,13 @@ def _first_field(field: int | Path) -> FieldChoice:
 
 
 def _agent_files(runs: Path | None) -> dict[str, Path]:
-    """Weights of the agents that fly instead of the shipped ones, by pilot."""
+    """Files of the agents that fly instead of the shipped ones, by pilot."""
     files = {} if runs is None else {name: runs / name / AGENT_FILE for name in offered_pilots()}
     return {name: path for name, path in files.items() if path.exists()}
 
 
 def _check_port(host: str, port: int) -> None:
-    """Refuse a port that is in use; viser would silently take the next one."""
+    """Refuse a port that is in use; viser would silently take another one."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -150,8 +149,8 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _return_memory() -> None:
-    """Give back what visitors who left have taken."""
-    # What viser keeps of a page refers to itself, and a page is few objects: by itself Python would collect it late.
+    """Give the memory of visitors who left back to the system."""
+    # viser's objects for a page refer to each other, and are so few that Python would collect them late.
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -163,10 +162,10 @@ class DemoServer:
     def __init__(
         self, config: DemoConfig, watch: Callable[[str], None] = lambda text: None, *, grace_s: float = GRACE_S
     ) -> None:
-        """Warm up, then listen. watch(text) is called with what is being done."""
+        """Warm up, then listen; watch(text) is called with what is being done."""
         _check_port(config.host, config.port)
         self.door = Door(config.host, frozenset(map(check_origin, config.allow_origin)))
-        # Flights of several visitors share the cores; several threads in one flight would only wait for each other.
+        # Flights of several visitors share the cores; several threads in one flight would only compete.
         torch.set_num_threads(1)
         corpus = None if config.corpus is None else read_corpus(config.corpus)
         self._first_field = _first_field(config.field)
@@ -179,14 +178,13 @@ class DemoServer:
         for landmark in first_setup.layout.landmarks:
             landmark_glb(landmark.name, landmark.yaw)
         self._config = config
-        # A thread for each visitor's flight, waiting or in the air, or replay.
+        # One thread for each visitor's flight, which may be in line, and one for a replay.
         self._flight_threads = ThreadPoolExecutor(2 * config.visitors + config.flights, thread_name_prefix="flight")
-        # What a browser asks for waits here for the visit that it is about.
         self._entrance = ThreadPoolExecutor(ENTRANCES, thread_name_prefix="entrance")
         self._shared = SharedState(
             pilots,
             self._flight_threads,
-            slots=Slots(config.flights),
+            queue=FlightQueue(config.flights),
             corpus=corpus,
             corpus_folder=str(config.corpus or ""),
             device=config.device,
@@ -195,20 +193,19 @@ class DemoServer:
         self.visits = Visits(config.visitors, grace_s, self._shared, self._open_link)
         self._views: dict[int, Visit] = {}
         self._closed = threading.Event()
-        # viser's own greeting is not shown.
-        is_known, num_sockets = self.visits.has, SOCKETS_PER_VISITOR * config.visitors
+        num_sockets = SOCKETS_PER_VISITOR * config.visitors
         with (
-            contextlib.redirect_stdout(io.StringIO()),
-            serving(self.door, self._serve_panel, is_known, num_sockets),
+            contextlib.redirect_stdout(io.StringIO()),  # viser's greeting
+            serving(self.door, self._serve_panel, lambda key: self.visits.find(key) is not None, num_sockets),
         ):
-            self._server = LocalServer(config.host, config.port, label="PVN: fly by language", verbose=False)
+            self._server = viser.ViserServer(config.host, config.port, label="PVN: fly by language", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         add_surroundings(self._server)
         self._server.on_client_disconnect(self._on_disconnect)
         self._server.on_client_connect(self._on_connect)
         threading.Thread(target=self._forget_those_who_left, daemon=True, name="visits").start()
 
-    def _open_link(self, query: str) -> OpenedLink:
+    def _open_link(self, query: str) -> tuple[FlightSetup, tuple[str, ...]]:
         corpus, folder = self._shared.corpus, self._shared.corpus_folder
         find = None if corpus is None else lambda segment_id: corpus_field(corpus, folder, segment_id[:40])
         return open_link(query, self._first_field, tuple(self._shared.pilots), random_field, find)
@@ -226,28 +223,26 @@ class DemoServer:
         return self._server.get_port()
 
     def opened(self) -> list[str]:
-        """What other computers can do here, line by line; nothing if they cannot connect."""
+        """What other computers can do here, in lines; none if they cannot connect."""
         if not self.door.is_open:
             return []
         addresses = [*own_addresses(self.port), *sorted(self.door.origins)]
         return [
             f"open to everyone who can reach port {self.port} of this computer: {', '.join(addresses) or self.url}",
-            f"there is no password; up to {self._config.visitors} visitors can look, {self._config.flights} can fly at "
-            "the same time, and download what they flew; they read and write no file of this computer",
-            "pages of other sites cannot use it; if it has a name of its own, such as behind a proxy, start it with "
+            f"there is no password; up to {self._config.visitors} visitors can look, {self._config.flights} can fly "
+            "at the same time, and download their flights; they cannot read or write files of this computer",
+            "pages of other sites cannot use it; if it is served under another name, as behind a proxy, start it with "
             "--allow-origin https://that.name",
         ]
 
     @property
     def num_visitors(self) -> int:
-        """Visitors whose page is open, not counting those who were turned away."""
+        """Visitors whose page is open."""
         return self.visits.num_present
 
     def _enter(self, key: str, link: str, connection: ServerConnection) -> Visit | None:
-        """The visit of a panel that has waited for its turn; a ValueError if it was closed meanwhile.
-
-        A field that is laid out for nobody would keep others waiting.
-        """
+        """The visit of a panel whose turn has come; a ValueError if it was closed meanwhile."""
+        # Laying out a field for nobody would keep others waiting.
         if connection.state is not State.OPEN:
             raise ValueError("panel: closed before its turn")
         return self.visits.enter(key, link, connection)
@@ -259,10 +254,10 @@ class DemoServer:
             hello = json.loads(await asyncio.wait_for(connection.recv(), HELLO_S))
             link, found = str(hello["link"]), self.visits.find(key)
             previous = None if found is None else found.panel
-            # Laying out a field takes a while, in which all others must be served.
+            # In a thread, since laying out a field takes a while.
             visit = await loop.run_in_executor(self._entrance, self._enter, key, link, connection)
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError, ConnectionClosed):
-            await connection.close(NONSENSE, "expected a page of this demo")
+            await connection.close(INVALID, "expected a page of this demo")
             return
         if visit is None:
             await connection.close(FULL, f"the limit of {self._config.visitors} visitors is reached")
@@ -276,7 +271,7 @@ class DemoServer:
         try:
             async for text in connection:
                 if not act(visit, text):
-                    await connection.close(NONSENSE, "got a message that the page never sends")
+                    await connection.close(INVALID, "got a message that the page never sends")
         except ConnectionClosed:
             pass
         finally:

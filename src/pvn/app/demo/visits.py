@@ -1,4 +1,4 @@
-"""Visits: each has a session and a page; a visitor who reloads the page finds both again."""
+"""Visits: each has a session and a page, which a visitor who reloads the page finds again."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 from websockets.asyncio.server import ServerConnection
 
 from pvn.app.demo.cameras import CameraMode
-from pvn.app.demo.flight_setup import MAX_FIELD_NUMBER
-from pvn.app.demo.link import OpenedLink
+from pvn.app.demo.flight_setup import (
+    MAX_FIELD_NUMBER,
+    FlightSetup,
+    add_landmark,
+    remove_landmark,
+    segment_setup,
+)
 from pvn.app.demo.page import LANDMARKS_BY_NOUN, SPEEDS, Page
-from pvn.app.demo.session import Session
-from pvn.app.demo.setup_session import SharedState
+from pvn.app.demo.session import Session, SharedState
 
-MAX_KEY = 64
-"""Characters of a visitor's key."""
+KEY_LENGTHS = range(8, 65)
+"""How many characters a visitor's key may have."""
 
 
 @dataclass(eq=False)
@@ -37,10 +41,29 @@ class Visit:
     """The connection of the panel that is open."""
 
 
-def _camera_mode(value: Any) -> CameraMode:
-    if value not in get_args(CameraMode):
-        raise ValueError(f"camera: got {value}, expected one of {get_args(CameraMode)}")
-    return cast(CameraMode, value)
+def _choose_pilot(visit: Visit, name: str) -> None:
+    if name not in visit.session.pilots:
+        raise ValueError(f"pilot: got {name}, expected one of {visit.session.pilots}")
+    visit.session.change(lambda setup: replace(setup.standing(), pilot=name))
+
+
+def _choose_segment(visit: Visit, index: int) -> None:
+    visit.session.change(lambda setup: segment_setup(setup.field, index, setup.pilot), fills_box=True)
+
+
+def _add(visit: Visit, noun: str) -> None:
+    name = LANDMARKS_BY_NOUN[noun]
+    visit.session.change(lambda setup: add_landmark(setup, name))
+
+
+def _remove(visit: Visit, index: int) -> None:
+    visit.session.change(lambda setup: remove_landmark(setup, index))
+
+
+def _show_camera(visit: Visit, mode: Any) -> None:
+    if mode not in get_args(CameraMode):
+        raise ValueError(f"camera: got {mode}, expected one of {get_args(CameraMode)}")
+    visit.page.show_camera(mode)
 
 
 def _set_speed(visit: Visit, name: str) -> None:
@@ -52,29 +75,29 @@ ACTIONS: Mapping[str, Callable[[Visit, Any], None]] = {
     "fly": lambda visit, value: visit.session.fly(str(value)),
     "typed": lambda visit, value: visit.session.note_typed(str(value)),
     "stop": lambda visit, value: visit.session.stop(),
-    "start again": lambda visit, value: visit.session.start_again(),
+    "start again": lambda visit, value: visit.session.change(FlightSetup.start_again, fills_box=True),
     "replay": lambda visit, value: visit.session.replay(None if value is None else int(value)),
     "step": lambda visit, value: visit.session.show_again(int(value)),
-    "pilot": lambda visit, value: visit.session.choose_pilot(str(value)),
-    "segment": lambda visit, value: visit.session.choose_segment(int(value)),
+    "pilot": lambda visit, value: _choose_pilot(visit, str(value)),
+    "segment": lambda visit, value: _choose_segment(visit, int(value)),
     "field": lambda visit, value: visit.session.go_to_field(
         random.randrange(MAX_FIELD_NUMBER + 1) if value is None else int(value)
     ),
     "corpus segment": lambda visit, value: visit.session.go_to_segment(str(value or "")),
-    "add": lambda visit, value: visit.session.add_landmark(LANDMARKS_BY_NOUN[str(value)]),
-    "remove": lambda visit, value: visit.session.remove_landmark(int(value)),
-    "restore": lambda visit, value: visit.session.restore_field(),
+    "add": lambda visit, value: _add(visit, str(value)),
+    "remove": lambda visit, value: _remove(visit, int(value)),
+    "restore": lambda visit, value: visit.session.change(FlightSetup.unchanged, fills_box=True),
     "save field": lambda visit, value: visit.session.save_field(),
     "save flight": lambda visit, value: visit.session.save_flight(str(value)),
     "speed": lambda visit, value: _set_speed(visit, str(value)),
     "names": lambda visit, value: visit.page.show_names(bool(value)),
-    "camera": lambda visit, value: visit.page.show_camera(_camera_mode(value)),
+    "camera": lambda visit, value: _show_camera(visit, value),
 }
 """What a panel may ask for: the "do" of its message, called with the message's "value"."""
 
 
 def act(visit: Visit, text: str | bytes) -> bool:
-    """Do what a message of the panel says; False if it makes no sense, as none of our page's does."""
+    """Do what a message of the panel says; False for a message that our page never sends."""
     try:
         message = json.loads(text)
         ACTIONS[message["do"]](visit, message.get("value"))
@@ -85,13 +108,13 @@ def act(visit: Visit, text: str | bytes) -> bool:
 
 @dataclass(eq=False)
 class Visits:
-    """All visits, at most so many at a time."""
+    """All visits, up to a limit."""
 
     limit: int
     grace_s: float
-    """For this long a visitor who has left is waited for, seconds."""
+    """How long the visit of someone who has left is kept, seconds."""
     shared: SharedState
-    open_link: Callable[[str], OpenedLink]
+    open_link: Callable[[str], tuple[FlightSetup, tuple[str, ...]]]
     clock: Callable[[], float] = time.monotonic
     _visits: dict[str, Visit] = field(default_factory=dict)
     _num_entering: int = 0
@@ -102,28 +125,20 @@ class Visits:
         with self._lock:
             return self._visits.get(key)
 
-    def has(self, key: str) -> bool:
-        """Whether there is a visit with this key."""
-        return self.find(key) is not None
-
-    def all(self) -> list[Visit]:
-        """All visits, also those of visitors who may come back."""
-        with self._lock:
-            return list(self._visits.values())
-
     @property
     def num_present(self) -> int:
         """Visitors whose page is open."""
-        return sum(visit.left_at is None for visit in self.all())
+        with self._lock:
+            return sum(visit.left_at is None for visit in self._visits.values())
 
     def enter(self, key: str, link: str, panel: ServerConnection) -> Visit | None:
-        """The visit of a visitor who opens the page: the one that was left, or a new one; None if all are taken.
+        """The visit of a visitor who opens the page: an earlier one, or a new one; None if all places are taken.
 
-        link: the query of the page's address. A visit that was left is found again if it shows what the link says, or
-        has shown it.
+        link: the query of the page's address. An earlier visit continues if it shows what the link says, or has shown
+        it.
         """
-        if not 8 <= len(key) <= MAX_KEY:
-            raise ValueError(f"visitor: got a key of {len(key)} characters, expected 8 to {MAX_KEY}")
+        if len(key) not in KEY_LENGTHS:
+            raise ValueError(f"visitor: got a key of {len(key)} characters, expected 8 to 64")
         with self._lock:
             self.forget()
             visit = self._visits.get(key)
@@ -132,11 +147,11 @@ class Visits:
                 visit = None
             if visit is not None:
                 visit.panel, visit.left_at = panel, None
-                visit.page.forget_view()
+                visit.page.detach_view()
                 return visit
-            if len(self._visits) + self._num_entering >= self.limit:
+            if not self._has_room():
                 self._make_room()
-            if len(self._visits) + self._num_entering >= self.limit:
+            if not self._has_room():
                 return None
             self._num_entering += 1
         try:
@@ -155,37 +170,43 @@ class Visits:
         page = Page(tuple(self.shared.pilots), self.shared.corpus is not None)
         problem = ""
         try:
-            opened = self.open_link(link)
+            setup, instructions = self.open_link(link)
         except (ValueError, OSError) as error:
-            opened, problem = self.open_link(""), str(error)
-        session = Session(page, self.shared, opened.setup)
-        page.bind(session)
+            (setup, instructions), problem = self.open_link(""), str(error)
+        session = Session(page, self.shared, setup)
+        page.bind(session.change)
         if problem:
             page.show_warning(problem)
-        session.fly_all(opened.instructions)
+        session.fly_all(instructions)
         return Visit(page, session, link)
 
     def leave(self, key: str, panel: ServerConnection) -> None:
-        """A visitor has closed the page; the visit is kept for a while, unless another page has taken it over."""
+        """A visitor has closed the page; nothing happens if another page has taken the visit over."""
         with self._lock:
             visit = self._visits.get(key)
             if visit is not None and visit.panel is panel:
                 visit.panel, visit.left_at = None, self.clock()
                 visit.page.attach_panel(None)
 
+    def _away(self) -> dict[str, float]:
+        """When each visitor who is away left, by key."""
+        return {key: visit.left_at for key, visit in self._visits.items() if visit.left_at is not None}
+
     def forget(self) -> bool:
         """End the visits of those who have been away for too long; whether there were any."""
         with self._lock:
             now = self.clock()
-            away = [(key, visit.left_at) for key, visit in self._visits.items() if visit.left_at is not None]
-            over = [key for key, left_at in away if now - left_at >= self.grace_s]
+            over = [key for key, left_at in self._away().items() if now - left_at >= self.grace_s]
             for key in over:
                 self._end(key)
             return bool(over)
 
+    def _has_room(self) -> bool:
+        return len(self._visits) + self._num_entering < self.limit
+
     def _make_room(self) -> None:
         """End the visit of whoever has been away longest."""
-        away = {key: visit.left_at for key, visit in self._visits.items() if visit.left_at is not None}
+        away = self._away()
         if away:
             self._end(min(away, key=lambda key: away[key]))
 

@@ -1,4 +1,4 @@
-// Our panels around viser's 3D view. The server sends JSON messages by kind; the panel sends {do, value}.
+// Our panels around viser's 3D view. The server sends messages of several kinds as JSON; the panel sends {do, value}.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -36,7 +36,7 @@ function openView() {
   $("viewer").src = `viewer?websocket=${encodeURIComponent(socketAddress("."))}${resolution}`;
 }
 
-// A flight that is asked for before there is a connection, or while there is none, begins as soon as there is one.
+// A flight that is asked for while there is no connection begins as soon as there is one.
 function say(what, value = null) {
   if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ do: what, value }));
   else if (what === "fly") shown.waiting = value;
@@ -64,7 +64,7 @@ function connect() {
     document.body.classList.remove("ready");
     if (event.code === 4001) return notice("This visit goes on in another tab", "Reload this page to bring it back here.");
     if (event.code === 4002) return notice("The demo is full", `${event.reason[0].toUpperCase()}${event.reason.slice(1)}; more would slow down everyone's flights. Please reload this page in a few minutes.`);
-    notice("No connection", "The page is trying to reach the demo again; nothing is lost if it runs.");
+    notice("No connection", "Trying to reach the demo again. If it is still running, nothing is lost.");
     setTimeout(connect, 1500);
   };
 }
@@ -108,7 +108,7 @@ function markUnknown() {
   $("read-as").textContent = [...readAs].join(", ");
 }
 
-// What is being typed outlives a reload, as long as the page is about the same.
+// A reload keeps what is being typed, as long as the address is the same.
 function keepDraft() {
   sessionStorage.setItem("pvn-draft", JSON.stringify([location.search, $("instruction").value]));
 }
@@ -125,33 +125,15 @@ function fillBox(text) {
   markUnknown();
 }
 
-// Where each landmark's name stands on a map, metres: below its outline, or above or aside where another name is.
-function placeNames(landmarks, low, extent) {
-  const north = low + extent, line = 2.4, taken = [];
-  return landmarks.map(({ noun, x, y, radius }) => {
-    const half = 0.52 * noun.length, within = (place) => Math.min(Math.max(place, low + half + 0.5), north - half - 0.5);
-    const below = north - y + radius + 2.3, above = north - y - radius - 0.7;
-    const places = [];
-    for (const level of [below, above, below + line, above - line])
-      for (const shift of [0, -half, half]) if (level < extent && level > line) places.push([within(x + shift), level]);
-    const isFree = ([left, level]) =>
-      taken.every(([other, height, width]) => Math.abs(height - level) >= line || Math.abs(other - left) >= half + width);
-    const [left, level] = places.find(isFree) || places[0] || [within(x), below];
-    taken.push([left, level, half]);
-    return [left, level];
-  });
-}
-
-// Landmark outlines and names, the flown path, the drone and the goal, over every map; metres, north up.
+// Landmarks, the flown path, the drone and the goal, over every map; metres, north up.
 function drawOverlays() {
   const { menus, layout, drone } = shown;
   if (!menus || !layout || !drone) return;
   const low = menus.south_west, extent = menus.extent, north = low + extent;
   for (const svg of document.querySelectorAll(".map svg")) {
     const parts = [];
-    const places = placeNames(layout.landmarks, low, extent);
     for (const { x, y, radius } of layout.landmarks) parts.push(drawn("circle", { cx: x, cy: north - y, r: radius, class: "outline" }));
-    layout.landmarks.forEach(({ noun }, number) => parts.push(drawn("text", { x: places[number][0], y: places[number][1] }, noun)));
+    for (const { text, x, y } of layout.names) parts.push(drawn("text", { x, y: north - y }, text));
     const path = shown.path.map(([x, y]) => `${x},${north - y}`).join(" ");
     parts.push(drawn("polyline", { points: path, fill: "none", stroke: menus.colours.flown, "stroke-width": 0.5 }));
     if (drone.goal) {
@@ -183,7 +165,7 @@ function drawChart(svg, seconds, values, top, colour) {
     parts.push(drawn("text", { x: across(second), y: height - 4, "font-size": 9, fill: "#5c665e", "text-anchor": "middle" }, `${second} s`));
   const points = seconds.map((second, place) => (values[place] === null ? null : `${across(second)},${up(values[place])}`)).filter(Boolean);
   if (points.length) parts.push(drawn("polyline", { points: points.join(" "), fill: "none", stroke: colour, "stroke-width": 2 }));
-  else parts.push(drawn("text", { x: width / 2, y: 36, "font-size": 11, fill: "#5c665e", "text-anchor": "middle" }, "this pilot gives none"));
+  else parts.push(drawn("text", { x: width / 2, y: 36, "font-size": 11, fill: "#5c665e", "text-anchor": "middle" }, "this pilot has none"));
   svg.replaceChildren(...parts);
 }
 
@@ -337,7 +319,7 @@ function fold(isFolded) {
   $("fold").textContent = isFolded ? "▴" : "▾";
 }
 
-// The pages of a phone's sheet, with a tab for each; a swipe turns them.
+// On a phone the panel has pages, with a tab for each; a swipe turns them.
 function listPages() {
   const pages = [...document.querySelectorAll("#sheet [data-page]")].filter((page) => getComputedStyle(page).display !== "none");
   if ([...$("pages").children].map((tab) => tab.textContent).join() !== pages.map((page) => page.dataset.page).join()) {
@@ -348,7 +330,7 @@ function listPages() {
   [...$("pages").children].forEach((tab, place) => { tab.ariaCurrent = place === at; });
 }
 
-// Browsers give pages access to the clipboard only from this computer or over https; otherwise the text is selected.
+// Browsers give a page access to the clipboard only from this computer or over https; otherwise it selects the text.
 function copy(button) {
   const code = $(button.dataset.of), label = button.dataset.label || (button.dataset.label = button.textContent);
   const tell = (text) => {
