@@ -29,7 +29,6 @@ from pvn.app.demo.pictures import (
     start_view,
 )
 from pvn.app.demo.scene import FACING_UP, to_glb
-from pvn.app.demo.trees import tree_line_mesh
 from pvn.geometry import MapGrid
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.meshes import class_mesh, landmark_mesh
@@ -65,13 +64,6 @@ def test_a_gltf_file_holds_its_mesh_lit_by_the_sun_however_a_landmark_is_turned(
         is_level = abs(mesh.normals[:, 2]) < 0.3
         facing, averted = is_level & (turned @ sun > 0.3), is_level & (turned @ sun < -0.3)
         assert colours[facing].sum(1).mean() > 1.2 * colours[averted].sum(1).mean()
-
-
-def test_trees_stand_all_around_the_field():
-    mesh = tree_line_mesh()
-    away = mesh.vertices[:, :2] - MIDDLE
-    assert np.linalg.norm(away, axis=1).min() > MIDDLE * math.sqrt(2)
-    assert np.degrees(np.diff(np.sort(np.arctan2(*away.T)))).max() < 2, "without a gap"
 
 
 @pytest.mark.long

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import viser
 from viser.transforms import SO3
 
-from pvn.app.demo.trees import tree_line_mesh
 from pvn.simulator.meshes import Mesh, class_mesh, drone_mesh, fence_mesh, solid_mesh
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z
 from pvn.world.layout import FIELD_SIZE
@@ -116,7 +115,7 @@ def lines_through(points: npt.NDArray[Any], height: float) -> npt.NDArray[np.flo
 
 
 def add_surroundings(server: viser.ViserServer) -> None:
-    """Add what all visitors see: sky, the meadow around the field, fences, the trees beyond."""
+    """Add what all visitors see: sky, the meadow around the field, and the fences."""
     scene = server.scene
     scene.set_background_image(np.full((8, 8, 3), SKY, np.uint8))
     scene.configure_fog(120.0, 600.0, color=SKY)
@@ -127,5 +126,4 @@ def add_surroundings(server: viser.ViserServer) -> None:
     )  # fmt: skip
     scene.configure_default_lights(False)
     scene.configure_environment_map(None)
-    for name, mesh in (("/fences", fence_mesh()), ("/tree_line", tree_line_mesh())):
-        scene.add_glb(name, to_glb(mesh, is_two_sided=True), cast_shadow=False, receive_shadow=False)
+    scene.add_glb("/fences", to_glb(fence_mesh(), is_two_sided=True), cast_shadow=False, receive_shadow=False)
