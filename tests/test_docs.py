@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pvn
+from pvn.corpus.store import classes_of, pack_segments
 from pvn.simulator.environment import FieldVectorEnv
 
 ROOT = Path(__file__).parent.parent
@@ -149,6 +150,14 @@ def test_the_readme_is_a_first_page():
 def test_hints_name_our_distribution_and_not_someone_elses():
     for page in PAGES:
         assert not re.search(r"pip install \S*pvn(?!-drone)", page.read_text()), name_of(page)
+
+
+def test_the_formats_page_lists_every_column_of_a_corpus():
+    lines = re.findall(r"^\| (`.*?) \|", (DOCS / "formats.md").read_text().split("\n## Corpus\n")[1], re.MULTILINE)
+    names = {name for line in lines for name in re.findall(r"`(\w+)`", line) if name != "_offset"}
+    names |= {f"{name}_offset" for line in lines if "`_offset`" in line for name in re.findall(r"`(\w+)`", line)}
+    segments = pvn.sample_paragraph(seed=3)
+    assert names - {"_offset_offset"} == pack_segments(segments, classes_of(segments)).keys()
 
 
 def test_the_version_is_the_same_everywhere():
