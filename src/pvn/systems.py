@@ -48,15 +48,12 @@ class FlightChanges:
     """Steps between predictions; None: as trained."""
     has_ideal_act: bool = False
     """Whether PVN's second stage is replaced by one that flies straight to the most likely goal (paper: ideal Act)."""
-    # The rest is not shown: fingerprints of saved flights have what is shown, and earlier versions had no more.
-    look_threshold: float | None = field(default=None, repr=False)
+    look_threshold: float | None = None
     """The agent looks around before it flies while its goal is out of sight with more than this probability; 1: never;
     None: as trained."""
-    has_true_distributions: bool = field(default=False, repr=False)
+    has_true_distributions: bool = False
     """Whether PVN's second stage flies by the demonstrated distributions instead of predicted ones."""
-    delay_steps: int = field(default=0, repr=False)
-    """Every command, stopping too, is carried out this many steps late."""
-    look: Look = field(default="own", repr=False)
+    look: Look = "own"
     """Who takes the pictures: our renderer, or another one with the same camera."""
 
     def __post_init__(self) -> None:
@@ -74,8 +71,6 @@ class FlightChanges:
                     f"{name}: got {getattr(self, name)} with true distributions, which are not predicted; leave one of "
                     "them out"
                 )
-        if self.delay_steps < 0:
-            raise ValueError(f"delay_steps: got {self.delay_steps}, expected 0 or more steps")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def test_an_agent_flies_the_same_by_name_by_file_and_loaded(meadow, shipped_pvn)
     assert [summary.system for summary in (by_name, by_file, loaded)] == ["pvn", "weights", "own-pvn"]
 
 
-def test_the_mark_of_a_loaded_agent_changes_with_its_weights(shipped_pvn):
+def test_the_fingerprint_of_a_loaded_agent_changes_with_its_weights(shipped_pvn):
     import copy
 
     import torch
@@ -63,7 +63,7 @@ def test_the_mark_of_a_loaded_agent_changes_with_its_weights(shipped_pvn):
     assert make_pilots(other)[0].fingerprint != before.fingerprint
 
 
-def test_changed_flights_are_told_by_name_and_fingerprint(shipped_pvn):
+def test_changed_flights_have_another_name_and_fingerprint(shipped_pvn):
     plain, changed, slow = (
         make_pilots("pvn", changes=changes)[0]
         for changes in (FlightChanges(), FlightChanges(altitude=2.5, yaw_factor=2), FlightChanges(plan_every=12))
@@ -75,10 +75,10 @@ def test_changed_flights_are_told_by_name_and_fingerprint(shipped_pvn):
 
 def test_only_what_comes_from_a_source_is_flown(meadow, tmp_path):
     one, two, three = meadow["dev"][:3]
-    told = replace(two, environment=10**6, source="natural")
-    corpus = Corpus("mixed", {"dev": (one, told, three)})
+    natural = replace(two, environment=10**6, source="natural")
+    corpus = Corpus("mixed", {"dev": (one, natural, three)})
     flown = {source: read_split(corpus, "dev", 1, source=source)[0] for source in (None, "phrases", "natural")}
-    assert flown == {None: (one,), "phrases": (one,), "natural": (told,)}
+    assert flown == {None: (one,), "phrases": (one,), "natural": (natural,)}
     (summary,) = evaluate("stop", corpus, source="natural", out=tmp_path)
     assert summary.overall.flights == 1 and (tmp_path / "stop_dev_natural.json").exists()
     with pytest.raises(ValueError, match="source: got narrated, expected one that split dev .* has: phrases, natural"):

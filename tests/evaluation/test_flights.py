@@ -14,15 +14,13 @@ from pvn.corpus.store import write_corpus
 from pvn.evaluation import flights as flights_module
 from pvn.evaluation.flights import (
     Flights,
-    _in_turn,
     fingerprint,
     fly_split,
-    joined,
     read_flights,
     write_flights,
 )
 from pvn.evaluation.pilots import load_pilot
-from pvn.learning.checkpoint import read_tensors, write_tensors
+from pvn.learning.checkpoint import write_tensors
 
 
 @pytest.mark.long
@@ -74,10 +72,10 @@ def test_a_cpus_batches_have_up_to_eight_flights_and_fewer_if_there_would_be_und
     assert {after - before for before, after in pairwise(done[:-1])} == {size}
 
 
-def test_flights_that_are_not_kept_are_the_same(meadow, tmp_path):
+def test_flights_that_are_not_saved_are_the_same(meadow, tmp_path):
     segments, average = meadow["dev"][:3], load_pilot("average")
-    kept, passing = fly_split(segments, average, tmp_path / "flights.safetensors"), fly_split(segments, average)
-    assert all(torch.equal(getattr(passing, name), value) for name, value in vars(kept).items())
+    saved, passing = fly_split(segments, average, tmp_path / "flights.safetensors"), fly_split(segments, average)
+    assert all(torch.equal(getattr(passing, name), value) for name, value in vars(saved).items())
 
 
 def test_the_fingerprint_changes_with_whatever_changes_the_flights(meadow):
@@ -98,58 +96,20 @@ def test_the_fingerprint_changes_with_whatever_changes_the_flights(meadow):
 
 def test_a_file_of_something_else_is_refused(tmp_path):
     write_tensors(tmp_path / "other.safetensors", {"pose_world": torch.zeros(3, 6)})
-    with pytest.raises(ValueError, match="has no action, expected a file of flights; delete it and fly again"):
+    with pytest.raises(ValueError, match="not a file of flights of this version; delete it and fly again"):
         read_flights(tmp_path / "other.safetensors")
 
 
-@pytest.fixture
-def flown(tmp_path):
-    """A file of two flights, of one step and of two."""
+def test_flights_that_were_changed_are_refused(tmp_path):
     path = tmp_path / "flights.safetensors"
     flights = Flights(torch.zeros(5, 6), torch.zeros(3, 3), torch.tensor([1, 2]), torch.tensor([True, False]))
     write_flights(path, flights, torch.zeros(32, dtype=torch.uint8))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("num_steps", lambda value: value + torch.tensor([1, 0]), "num_steps: do not add up to 5 poses"),
-        ("num_steps", lambda value: torch.tensor([-2, 5]), "num_steps: got numbers below 0, or more steps"),
-        ("num_steps", lambda value: value.float(), r"num_steps: got torch.float32 \(2,\), expected torch.int64"),
-        ("pose_world", lambda value: value + 1e12, "pose_world, action: .* poses over 10000 m or rad"),
-        ("pose_world", lambda value: value / 0, "pose_world, action: got NaN, or poses over"),
-        ("pose_world", lambda value: value[:, :2].contiguous(), r"pose_world: got torch.float32 \(5, 2\)"),
-        ("action", lambda value: value[1:], "action: got"),
-        ("has_stopped", lambda value: value[:1], "has_stopped: got"),
-        ("pose_world", lambda value: value + 1, "it was changed since it was written"),
-        ("has_stopped", lambda value: ~value, "it was changed since it was written"),
-        ("digest", lambda value: value + 1, "it was changed since it was written"),
-    ],
-)
-def test_flights_that_were_changed_are_refused(flown, name, change, message):
-    read_flights(flown)
-    tensors = read_tensors(flown)
-    write_tensors(flown, tensors | {name: change(tensors[name])})
-    with pytest.raises(
-        ValueError, match=rf"flights.safetensors: not a file of flights \({message}.*delete it and fly again"
-    ):
-        read_flights(flown)
-
-
-def test_flights_whose_checksum_has_lost_its_name_do_not_pass_for_those_of_earlier_versions(flown):
-    tensors = read_tensors(flown)
-    tensors["digast"] = tensors.pop("digest")
-    write_tensors(flown, tensors | {"pose_world": tensors["pose_world"] + 1})
-    with pytest.raises(ValueError, match="flights.safetensors: has 'digast', expected a file of flights; delete it"):
-        read_flights(flown)
-
-
-def test_flights_of_earlier_versions_have_no_checksum(flown):
-    tensors = read_tensors(flown)
-    del tensors["digest"]
-    write_tensors(flown, tensors)
-    assert len(read_flights(flown)[0]) == 2
+    assert len(read_flights(path)[0]) == 2
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="its tensors do not agree with its checksum"):
+        read_flights(path)
 
 
 @pytest.mark.long
@@ -174,20 +134,3 @@ def test_a_flight_faces_at_its_end_as_its_last_pose_does():
     pose[:, 5] = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
     flights = Flights(pose, torch.zeros(6, 3), steps, torch.ones(3, dtype=torch.bool))
     assert flights.end_headings() == pytest.approx([0.2, 0.6, 0.9])
-
-
-def test_flights_of_two_shares_are_put_in_order():
-    def flight(steps):
-        return Flights(torch.full((steps + 1, 6), float(steps)), torch.full((steps, 3), float(steps)),
-                       torch.tensor([steps]), torch.tensor([steps > 2]))  # fmt: skip
-
-    flights = [flight(steps) for steps in (1, 2, 3, 4, 5)]
-    whole = joined(flights)
-    assert [len(one.pose_world) for one in whole.split()] == [2, 3, 4, 5, 6]
-    batches = [[["segment"]]] * 5
-    in_order = joined(_in_turn([joined(flights[::2]), joined(flights[1::2])], batches))
-    assert all(torch.equal(getattr(in_order, name), value) for name, value in vars(whole).items())
-    # Batches of two: the first process has flown the first and the last batch.
-    batches = [[["segment"]] * 2, [["segment"]] * 2, [["segment"]]]
-    in_order = joined(_in_turn([joined([*flights[:2], flights[4]]), joined(flights[2:4])], batches))
-    assert all(torch.equal(getattr(in_order, name), value) for name, value in vars(whole).items())

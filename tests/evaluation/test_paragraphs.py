@@ -11,9 +11,8 @@ import torch
 from pvn.corpus.segments import paragraphs_of
 from pvn.evaluation.evaluate import evaluate, read_split
 from pvn.evaluation.flights import fly_paragraphs, fly_split
-from pvn.evaluation.paragraphs import completed_shares, summarise_paragraphs
 from pvn.evaluation.pilots import load_pilot
-from pvn.evaluation.summary import Summary
+from pvn.evaluation.summary import Summary, completed_shares, summarise_paragraphs
 
 
 @pytest.fixture(scope="module")

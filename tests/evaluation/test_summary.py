@@ -10,7 +10,7 @@ import pytest
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import Bootstrap, Estimate
 from pvn.evaluation.metrics import measure_log
-from pvn.evaluation.summary import Summary, start_bearing, summarise
+from pvn.evaluation.summary import Summary, read_summaries, start_bearing, summarise, write_summaries
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
@@ -28,7 +28,7 @@ def flown():
     return segments, log, measure_log(log, demonstrations)
 
 
-def test_metrics_of_a_log_are_those_the_log_knows_of_itself(flown):
+def test_metrics_of_a_log_agree_with_what_the_log_says(flown):
     segments, log, found = flown
     goals = [segment.demonstration.goal for segment in segments]
     assert found.stop_distance == pytest.approx(log.goal_distance(goals).numpy(), abs=1e-4)
@@ -71,7 +71,7 @@ def test_flights_are_grouped_by_where_their_path_leads_from_the_start(flown):
     )
 
 
-def test_single_successes_and_early_stops_are_kept(flown):
+def test_single_successes_and_early_stops_survive_json(flown):
     segments, _, found = flown
     reached, steps = found.is_success.copy(), found.num_steps.copy()
     reached[1], steps[:3] = False, 2
@@ -84,29 +84,26 @@ def test_single_successes_and_early_stops_are_kept(flown):
     assert content["successes"]["0"].startswith("101") and Summary.from_json(content) == summary
 
 
-def test_summaries_of_earlier_versions_are_read(flown):
+def test_another_version_of_results_is_refused(flown):
     segments, _, found = flown
-    summary = summarise("pvn", "dev", found, segments, QUICK)
-    content = json.loads(json.dumps(summary.to_json()))
-    for name in ("by_bearing", "successes", "circles", "early_stops"):
-        del content[name]
-    earlier = Summary.from_json(content)
-    assert earlier == replace(summary, by_bearing={}, successes={}, overall=replace(summary.overall, early_stops=None))
-    assert "early_stops" not in earlier.to_json()
+    content = summarise("pvn", "dev", found, segments, QUICK).to_json()
+    for version in (None, content["version"] + 1):
+        with pytest.raises(ValueError, match=f"results: got version {version}, expected 1; evaluate again"):
+            Summary.from_json(content | {"version": version})
 
 
-def test_a_summary_is_plain_json(flown):
+def test_many_summaries_are_stored_in_one_small_file_that_is_the_same_each_time(flown, tmp_path):
     segments, _, found = flown
-    text = json.dumps(summarise("oracle", "dev", found, segments, QUICK).to_json(), allow_nan=False)
-    summary = json.loads(text)
-    keys = (
-        "system split flights sr mean_distance median_distance osr spl ndtw sdtw cls emd semd loose_sr "
-        "collisions_per_100m steps early_stops success_by_radius seen unseen by_manoeuvre by_length "
-        "by_bearing successes"
-    )
-    assert set(keys.split()) <= set(summary)
-    assert set(summary["sr"]) == {"value", "low", "high"}
-    assert [row["radius"] for row in summary["success_by_radius"]] == list(range(1, 11))
+    summary = summarise("oracle", "dev", found, segments, QUICK)
+    first, second = tmp_path / "first.json.xz", tmp_path / "second.json.xz"
+    write_summaries(first, {"b": summary, "a": replace(summary, system="pvn")})
+    write_summaries(second, {"a": replace(summary, system="pvn"), "b": summary})
+    assert first.read_bytes() == second.read_bytes()
+    assert first.stat().st_size < len(json.dumps(summary.to_json())) / 3
+    there = read_summaries(first)
+    assert list(there) == ["a", "b"] and there["b"].successes == summary.successes
+    for name, group in summary.by_manoeuvre.items():
+        assert there["a"].by_manoeuvre[name].emd.value == pytest.approx(group.emd.value, rel=1e-5)
 
 
 def test_segments_of_which_nothing_is_known_have_no_groups_but_length(flown):
@@ -119,10 +116,8 @@ def test_segments_of_which_nothing_is_known_have_no_groups_but_length(flown):
 
 def test_instructions_from_no_phrase_are_neither_seen_nor_unseen(flown):
     segments, _, found = flown
-    told = [
-        replace(segment, annotation=replace(segment.annotation, phrase="", is_seen=False)) for segment in segments[:1]
-    ]
-    before, summary = (summarise("oracle", "dev", found, some, QUICK) for some in (segments, [*told, *segments[1:]]))
+    natural = replace(segments[0], annotation=replace(segments[0].annotation, phrase="", is_seen=False))
+    before, summary = (summarise("oracle", "dev", found, some, QUICK) for some in (segments, [natural, *segments[1:]]))
     counts = [sum(group.flights for group in (one.seen, one.unseen) if group) for one in (before, summary)]
     assert counts == [len(segments), len(segments) - 1]
     assert summary.by_manoeuvre.keys() == before.by_manoeuvre.keys(), "what is flown is known all the same"

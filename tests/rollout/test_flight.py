@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import FEW_FLIGHTS, FlightLog, fly, join_logs, simulator_for
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.policy import rows_of
@@ -74,11 +73,6 @@ class Precise(Oracle):
 
 def test_actions_may_have_64_bits(oracle_log):
     assert torch.equal(flown(Precise(DEMONSTRATIONS)).pose_world, oracle_log.pose_world)
-
-
-def test_late_commands_leave_the_batch_too():
-    log, watched = (flown(Delayed(Oracle(DEMONSTRATIONS), 2), watch=watch) for watch in (None, lambda *step: None))
-    assert torch.equal(log.pose_world, watched.pose_world) and torch.equal(log.num_steps, watched.num_steps)
 
 
 def test_a_memory_that_cannot_be_split_by_flights_is_refused():

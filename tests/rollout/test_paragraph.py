@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.paragraph import fly_on, next_starts
 from pvn.rollout.trivial_pilots import Average
@@ -48,18 +47,6 @@ def test_a_flight_keeps_what_it_had_at_its_own_end_while_others_in_the_batch_fly
     assert carried == (4, 8), "the next flights began with it"
     _, carried = fly_on(simulator, tasks, Counting(), horizon=3)
     assert carried == (2, 3), "the horizon ends a flight, too"
-
-
-def test_a_policy_whose_commands_come_late_keeps_what_it_would_have_kept(tasks):
-    simulator, late = simulator_for(tasks, config=BLIND), Delayed(Counting(), 1)
-    log, carried = fly_on(simulator, tasks, late)
-    assert log.num_steps.tolist() == [3, 5] and carried == (3, 5), "it decides once more before it stops"
-    _, carried = fly_on(simulator, tasks, late, carried)
-    assert carried == (6, 10)
-    log, carried = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1))
-    assert carried == (None, None)
-    again, _ = fly_on(simulator, tasks, Delayed(Average(num_steps=3), 1), carried)
-    assert torch.equal(again.pose_world, log.pose_world), "one that keeps nothing begins anew"
 
 
 def test_a_policy_that_keeps_nothing_begins_anew(tasks):

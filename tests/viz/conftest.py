@@ -50,6 +50,6 @@ def with_rate(summary):
     def change(system, split, low, high):
         rate = Estimate((low + high) / 2, low, high)
         overall = replace(summary.overall, sr=rate, environments=50)
-        return replace(summary, system=system, split=split, overall=overall, successes={})
+        return replace(summary, system=system, split=split, overall=overall)
 
     return change

@@ -135,7 +135,7 @@ def flights_report(
     pilot: Pilot, chosen: Sequence[ChosenTask], log: FlightLog, paths: Sequence[Path]
 ) -> list[dict[str, Any]]:
     """An object for each flight of a log, for JSON: the task, and how the flight ended."""
-    from pvn.evaluation.facing import degrees_off
+    from pvn.evaluation.manoeuvres import degrees_off
     from pvn.evaluation.outcome import describe_flights, end_place
 
     tasks, goals = [one.task for one in chosen], [one.goal for one in chosen]

@@ -24,7 +24,7 @@ How it is applied here, and what was chosen where the paper leaves a choice:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -78,9 +78,9 @@ class Bounds:
         shares = {"holds": self.holds, "says_something": self.bound < 1.0}
         quantiles = np.quantile(self.ratio, QUANTILES).tolist()
         return {
-            **{f"median_{name}": bootstrap_median(v, environments).to_json() for name, v in medians.items()},
-            "mean_gap": bootstrap_mean(self.gap, environments).to_json(),
-            **{f"{name}_percent": (bootstrap_mean(v, environments) * 100).to_json() for name, v in shares.items()},
+            **{f"median_{name}": asdict(bootstrap_median(v, environments)) for name, v in medians.items()},
+            "mean_gap": asdict(bootstrap_mean(self.gap, environments)),
+            **{f"{name}_percent": asdict(bootstrap_mean(v, environments) * 100) for name, v in shares.items()},
             "ratio_quantiles": dict(zip(map(str, QUANTILES), quantiles, strict=True)),
         }
 

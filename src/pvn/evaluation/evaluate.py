@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,27 +10,17 @@ from pathlib import Path
 
 from pvn.corpus.segments import SOURCES, SPLITS, Corpus, Segment, Source, Split, paragraphs_of
 from pvn.corpus.store import read_corpus
-from pvn.evaluation.circling import measure_circles
-from pvn.evaluation.facing import measure_facing
 from pvn.evaluation.flights import Flights, fly_split
+from pvn.evaluation.manoeuvres import measure_circles, measure_facing
 from pvn.evaluation.metrics import FlightMetrics
-from pvn.evaluation.paragraphs import summarise_paragraphs
-from pvn.evaluation.pilots import Pilot, change_flights, check_different, check_words, load_pilot
-from pvn.evaluation.summary import Summary, summarise
+from pvn.evaluation.pilots import AgentLike, Pilot, check_pilots, load_pilot
+from pvn.evaluation.summary import Summary, summarise, summarise_paragraphs
 from pvn.files import replacing
-from pvn.learning.checkpoint import tensor_bytes
 from pvn.learning.parallel import rank
-from pvn.model.agent import LearnedAgent
-from pvn.model.mapping import TRAINING_ONLY
-from pvn.model.pvn import PVN
-from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import TRUE_DISTRIBUTIONS, FlightChanges
+from pvn.systems import FlightChanges
 
-AgentLike = str | Path | LearnedAgent | Pilot
-"""Who flies: the name of a system, an agent's .safetensors file, a loaded agent, or a pilot."""
 OnFlights = Callable[[str, int, int], None]
 """Called with a pilot's name, how many flights are done, and how many there are."""
-
 AVERAGE = "average"
 """The system that flies the mean of the training segments, and so needs them."""
 
@@ -67,7 +56,7 @@ def read_split(
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
     """The first `limit` segments of a split, and the training segments where they are needed and there are any.
 
-    source: only segments to fly whose instructions come from there; None for all. Training segments are always all.
+    source: fly only segments whose instructions come from there; None for all. Training segments are always all.
     in_paragraphs: in the order of paragraphs, to the end of the paragraph in which the limit is reached.
     """
     if source is not None and source not in SOURCES:
@@ -92,41 +81,8 @@ def read_split(
     return tuple(segments), tuple(corpus.splits.get("train", ())) if needs_training else ()
 
 
-def _changes_suffix(changes: FlightChanges) -> str:
-    """Suffix of a pilot's name for changed flights, so that their results are kept apart: "_yaw2_stop0.3"."""
-    parts = {
-        "altitude": changes.altitude,
-        "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
-        "stop": changes.stop_threshold,
-        "plan": changes.plan_every,
-        "look": changes.look_threshold,
-        "delay": changes.delay_steps or None,
-    }
-    named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)
-    named += "_ideal-act" if changes.has_ideal_act else ""
-    named += "" if changes.look == "own" else f"_{changes.look}"
-    return f"{named}{TRUE_DISTRIBUTIONS}" if changes.has_true_distributions else named
-
-
-def _pilot_of_agent(agent: LearnedAgent) -> Pilot:
-    """A pilot for an agent in memory; its fingerprint covers the agent's weights, words and settings."""
-    digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
-    digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
-    if isinstance(agent, PVN):  # which may have been changed since it was made
-        digest.update(f"{agent.stop_threshold} {agent.look_threshold} {agent.simulator}".encode())
-    for name, network in agent.networks.items():
-        # Flights do not depend on weights for training alone, which a loaded agent does not have.
-        weights = network.state_dict().items()
-        digest.update(name.encode() + tensor_bytes({key: w for key, w in weights if not key.startswith(TRAINING_ONLY)}))
-    name = f"own-{type(agent).__name__.lower()}"
-    return Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), digest.hexdigest())
-
-
 def _as_list(agents: AgentLike | Sequence[AgentLike]) -> list[AgentLike]:
-    several = [agents] if isinstance(agents, str) or not isinstance(agents, Sequence) else list(agents)
-    if not several:
-        raise ValueError("agents: got none, expected one or more, such as pvn and oracle")
-    return several
+    return [agents] if isinstance(agents, str) or not isinstance(agents, Sequence) else list(agents)
 
 
 def make_pilots(
@@ -139,19 +95,12 @@ def make_pilots(
     device: str = "cpu",
 ) -> list[Pilot]:
     """A pilot for each agent, with different names, each of which knows the words of the segments. See `evaluate`."""
-    pilots = []
-    for agent in _as_list(agents):
-        if isinstance(agent, str | Path):
-            folder = None if runs is None else Path(runs)
-            pilot = load_pilot(str(agent), runs=folder, training=training, device=device)
-        else:
-            pilot = agent if isinstance(agent, Pilot) else _pilot_of_agent(agent)
-        if changes != FlightChanges():
-            pilot = replace(change_flights(pilot, changes), name=pilot.name + _changes_suffix(changes))
-        pilots.append(pilot)
-    check_different(pilots)
-    for pilot in pilots:
-        check_words(pilot, segments)
+    several = _as_list(agents)
+    if not several:
+        raise ValueError("agents: got none, expected one or more, such as pvn and oracle")
+    folder = None if runs is None else Path(runs)
+    pilots = [load_pilot(agent, runs=folder, training=training, changes=changes, device=device) for agent in several]
+    check_pilots(pilots, segments)
     return pilots
 
 
@@ -168,16 +117,19 @@ def evaluate_pilot(
     """Fly the segments and score the flights.
 
     stem: path, without the suffix, of the files for flights (.safetensors, saved as they are flown; flights already
-    there are not flown again) and summary (.json); None keeps nothing on disk. in_paragraphs: then fly them once more,
-    each from where the one before ended. watch: called with the number of flights that are done. Processes that
-    torchrun has started share the flights; all score all of them, and the first writes the summary.
+    there are not flown again) and summary (.json); None saves nothing. in_paragraphs: then fly them once more, each
+    from where the one before ended. watch: called with the number of flights that are done. Processes that torchrun
+    has started each fly a part; all score all flights, and the first writes the summary.
     """
     path = None if stem is None else stem.with_name(f"{stem.name}.safetensors")
     flights = fly_split(segments, pilot, path, device=device, watch=watch)
     metrics = flights.metrics(segments, pilot.config.altitude)
-    circles = measure_circles(flights.paths(), metrics.is_success.tolist(), segments)
-    facing = measure_facing(flights.end_headings(), metrics.is_success.tolist(), segments)
-    summary = replace(summarise(pilot.name, split, metrics, segments), circles=circles, facing=facing)
+    reached = metrics.is_success.tolist()
+    summary = replace(
+        summarise(pilot.name, split, metrics, segments),
+        circles=measure_circles(flights.paths(), reached, segments),
+        facing=measure_facing(flights.end_headings(), reached, segments),
+    )
     if in_paragraphs:
         ordered = [segment for paragraph in paragraphs_of(segments) for segment in paragraph]
         path = None if stem is None else stem.with_name(f"{stem.name}_paragraphs.safetensors")
@@ -223,11 +175,11 @@ def evaluate(
 
     agents: one or several names of systems ("pvn", "oracle"), paths of .safetensors files, loaded agents, or pilots.
     corpus: a corpus, or its folder. source: fly only segments whose instructions come from there ("phrases",
-    "natural", "narrated" or "lani"); None for all. limit: of these, fly only the first `limit`. out: a folder for
-    flights and summaries, in which an interrupted evaluation resumes; None keeps nothing on disk. runs: a folder of
-    training runs whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were
-    trained for. in_paragraphs: also fly whole paragraphs, each instruction from where the last flight ended; a limit
-    then includes the rest of the paragraph in which it is reached. watch: called as flights are done.
+    "natural", "narrated" or "lani"); None for all. limit: fly only the first `limit` of them. out: a folder for
+    flights and summaries, in which an interrupted evaluation resumes; None saves nothing. runs: a folder of training
+    runs whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were trained
+    for. in_paragraphs: also fly whole paragraphs, each instruction from where the last flight ended; a limit then
+    includes the rest of the paragraph in which it is reached. watch: called as flights are done.
     """
     needs_training = AVERAGE in _as_list(agents)
     segments, training = read_split(

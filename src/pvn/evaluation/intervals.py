@@ -1,24 +1,25 @@
 """Estimates with 95% intervals: percentile bootstrap over flights, or over whole environments where they are given.
 
-Flights of one environment share a field and a paragraph and are not independent; resampling environments whole keeps
-what they share (Davison and Hinkley 1997, section 3.8). The same seed gives the same numbers to the bit.
+Flights in one environment share a field and a paragraph and are not independent. Resampling whole environments keeps
+what they share (Davison and Hinkley 1997, section 3.8). The same seed gives the same intervals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pvn.evaluation.resampling import resampled_medians, resampled_sums
+Values = npt.NDArray[np.float64]
 
 CHUNK = 500
 """Resamples drawn at a time, to limit memory."""
 MIN_UNITS = 4
 """Fields that an interval needs. Of three, one resample in 27 is the same field three times, which is more than the
-2.5% outside the interval on either side: it would be no more than the range of the fields, and of one field a point."""
+2.5% outside the interval on either side: the interval would be no more than the range of the fields."""
 TOO_FEW = "too few fields for an interval"
 
 
@@ -40,26 +41,18 @@ class Estimate:
         return Estimate(self.value * factor, *(end * factor for end in self.interval or ()))
 
     def __str__(self) -> str:
-        return f"{self.value:.1f} {self.bracket()}"
+        return f"{self.value:z.1f} {self.bracket()}"
 
-    def bracket(self, form: str = ".1f") -> str:
-        """The interval in brackets, each end formatted; or a word that there is none."""
-        return (
-            "(too few fields)"
-            if self.interval is None
-            else "({:{form}} to {:{form}})".format(*self.interval, form=form)
-        )
-
-    def to_json(self) -> dict[str, float | None]:
-        """Value, low and high by name."""
-        return {"value": self.value, "low": self.low, "high": self.high}
+    def bracket(self, form: str = "z.1f") -> str:
+        """The interval in brackets, each end formatted; or that there is none."""
+        if self.interval is None:
+            return "(too few fields)"
+        return "({:{form}} to {:{form}})".format(*self.interval, form=form)
 
     @staticmethod
-    def from_json(content: Mapping[str, float | None], num_fields: int) -> Estimate:
-        """The estimate that `to_json` gave; earlier versions also gave intervals for too few fields."""
-        value = content["value"]
-        assert value is not None
-        return Estimate(value, content["low"], content["high"]) if num_fields >= MIN_UNITS else Estimate(value)
+    def from_json(content: Mapping[str, Any]) -> Estimate:
+        """The estimate whose fields a file has."""
+        return Estimate(content["value"], content["low"], content["high"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +72,7 @@ class Bootstrap:
 
 
 def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArray[np.int64], int]:
-    """Which unit (B,) each flight belongs to, and how many units there are; without clusters each is its own."""
+    """Which unit (B,) each flight belongs to, and how many units there are; without clusters each is a unit."""
     if num_flights == 0:
         raise ValueError("flights: got none, expected at least one")
     if clusters is None:
@@ -91,17 +84,19 @@ def _units(num_flights: int, clusters: npt.ArrayLike | None) -> tuple[npt.NDArra
     return unit.astype(np.int64), len(names)
 
 
-def draw_units(num_units: int, bootstrap: Bootstrap, stream: int = 0) -> Iterator[npt.NDArray[np.int64]]:
-    """Resamples in chunks (R, U): indices of U units, drawn with replacement from U units.
+def draw_counts(num_units: int, bootstrap: Bootstrap, stream: int = 0) -> Iterator[Values]:
+    """How often (R, U) each of U units is in a resample, R resamples at a time; U units are drawn with replacement.
 
     Draws of different streams are independent of each other.
     """
     generator = np.random.default_rng([bootstrap.seed, stream] if stream else bootstrap.seed)
     for begin in range(0, bootstrap.num_resamples, CHUNK):
-        yield generator.integers(num_units, size=(min(CHUNK, bootstrap.num_resamples - begin), num_units))
+        count = min(CHUNK, bootstrap.num_resamples - begin)
+        drawn = generator.integers(num_units, size=(count, num_units)) + num_units * np.arange(count)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=count * num_units).reshape(count, num_units).astype(np.float64)
 
 
-def estimate_from(value: float, resampled: npt.NDArray[np.float64], num_units: int, bootstrap: Bootstrap) -> Estimate:
+def estimate_from(value: float, resampled: Values, num_units: int, bootstrap: Bootstrap) -> Estimate:
     """A value with the interval of its resamples (R,), if they were drawn from enough units."""
     if num_units < MIN_UNITS:
         return Estimate(float(value))
@@ -118,8 +113,8 @@ def bootstrap_ratios(
 ) -> list[Estimate]:
     """For each of K columns the sum of its numerators (B, K) over the sum of its denominators (B, K).
 
-    All columns share their resamples. Where the denominators sum to 0, as the metres of flights that never moved, the
-    ratio is 0. clusters: which environment (B,) each flight is in.
+    All columns share their resamples. Where the denominators sum to 0, as the metres of flights that never moved do,
+    the ratio is 0. clusters: which environment (B,) each flight is in.
     """
     above, below = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
     if above.ndim != 2 or above.shape != below.shape:
@@ -128,38 +123,24 @@ def bootstrap_ratios(
         )
     unit, num_units = _units(len(above), clusters)
     num_columns = above.shape[1]
-    different, which = np.unique(below, axis=1, return_inverse=True)  # most are ones
-    which = which.reshape(-1)  # NumPy 2.0 gives it an axis more
-    sums = np.zeros((num_units, num_columns + different.shape[1]))
-    np.add.at(sums, unit, np.concatenate([above, different], axis=1))
-    totals = np.concatenate([resampled_sums(drawn, sums) for drawn in draw_units(num_units, bootstrap)])
+    sums = np.zeros((num_units, 2 * num_columns))
+    np.add.at(sums, unit, np.concatenate([above, below], axis=1))
 
-    def divide(total: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        top, bottom = total[..., :num_columns], total[..., num_columns + which]
+    def divide(total: Values) -> Values:
+        top, bottom = total[..., :num_columns], total[..., num_columns:]
         return np.divide(top, bottom, out=np.zeros_like(top), where=bottom != 0)
 
-    resampled = divide(totals)  # (resamples, K)
+    resampled = np.concatenate([divide(counts @ sums) for counts in draw_counts(num_units, bootstrap)])
     values = divide(sums.sum(axis=0))
     return [estimate_from(values[column], resampled[:, column], num_units, bootstrap) for column in range(num_columns)]
-
-
-def bootstrap_ratio(
-    numerators: npt.ArrayLike,
-    denominators: npt.ArrayLike,
-    clusters: npt.ArrayLike | None = None,
-    bootstrap: Bootstrap = Bootstrap(),
-) -> Estimate:
-    """The sum of the flights' numerators (B,) over the sum of their denominators (B,)."""
-    above, below = np.asarray(numerators)[:, None], np.asarray(denominators)[:, None]
-    return bootstrap_ratios(above, below, clusters, bootstrap)[0]
 
 
 def bootstrap_mean(
     values: npt.ArrayLike, clusters: npt.ArrayLike | None = None, bootstrap: Bootstrap = Bootstrap()
 ) -> Estimate:
     """The mean of values (B,); of booleans, the share that is true."""
-    array = np.asarray(values, np.float64)
-    return bootstrap_ratio(array, np.ones_like(array), clusters, bootstrap)
+    column = np.asarray(values, np.float64)[:, None]
+    return bootstrap_ratios(column, np.ones_like(column), clusters, bootstrap)[0]
 
 
 def bootstrap_median(
@@ -169,14 +150,25 @@ def bootstrap_median(
     array = np.asarray(values, np.float64)
     unit, num_units = _units(len(array), clusters)
     order = np.argsort(array, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    by_unit = np.argsort(unit, kind="stable")
-    first = np.concatenate([[0], np.bincount(unit, minlength=num_units).cumsum()])
-    medians = [
-        resampled_medians(drawn, first, rank[by_unit], array[order]) for drawn in draw_units(num_units, bootstrap)
-    ]
+    ascending, medians = array[order], []
+    for counts in draw_counts(num_units, bootstrap):
+        # How many flights of each resample are at or below each value: its middle two are where this passes a half.
+        passed = np.take(counts.astype(np.int32), unit[order], axis=1).cumsum(axis=1)
+        size = passed[:, -1]
+        places = [_first_above(passed, middle) for middle in ((size - 1) // 2, size // 2)]
+        medians.append(ascending[places].mean(axis=0))
     return estimate_from(float(np.median(array)), np.concatenate(medians), num_units, bootstrap)
+
+
+def _first_above(rising: npt.NDArray[np.int64], limits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where (R,) each of the rising rows (R, B) first exceeds its limit (R,), by bisection."""
+    rows = np.arange(len(rising))
+    first, last = np.zeros_like(rows), np.full_like(rows, rising.shape[1] - 1)
+    while (first < last).any():
+        middle = (first + last) // 2
+        is_above = rising[rows, middle] > limits
+        first, last = np.where(is_above, first, middle + 1), np.where(is_above, middle, last)
+    return first
 
 
 def bootstrap_difference(

@@ -1,4 +1,4 @@
-"""Metrics of flights, from the flown and the demonstrated paths.
+"""Metrics of flights, from flown and demonstrated paths.
 
 Paths are compared in metres, in the field frame, from above. docs/metrics.md has the definitions and their sources.
 """
@@ -13,17 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pvn.compiling import run_in_parallel
-from pvn.evaluation.path_distances import (
-    compare_flights,
-    count_entries,
-    evenly_spaced,
-    length_weighted_coverage,
-    likeness,
-    spread_masses,
-    transport_cost,
-    travelled_along,
-)
-from pvn.paths import Points, path_length
+from pvn.evaluation.path_distances import compare_flights, evenly_spaced, travelled_along
+from pvn.paths import Points
 from pvn.rollout.flight import FlightLog
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.landmarks import LANDMARK_CLASSES
@@ -41,7 +32,7 @@ NUM_MASSES = 64
 RADII = tuple(float(radius) for radius in range(1, 11))
 """Radii for the curve of success over radius, metres."""
 STILL = 1e-3
-"""Metres; what moves less does not move, but for rounding."""
+"""Metres; a drone that moves less has not moved, but for rounding."""
 ALTITUDE = SimulatorConfig().altitude
 
 
@@ -90,44 +81,16 @@ class FlightMetrics:
         return self.has_stopped[:, None] & (self.stop_distance[:, None] < np.asarray(radii))
 
 
-def _plain(points: Points) -> Points:
-    """As compiled code takes them, which does not look where an array ends."""
-    if not len(points):
-        raise ValueError("path: got no points, expected at least one")
-    return np.ascontiguousarray(points, np.float64)
-
-
 def resample(points: Points, spacing: float = SPACING) -> Points:
     """The path (P, 2) as points (N, 2) evenly spaced along it, at most `spacing` apart, both ends included.
 
     A path that goes nowhere is one point.
     """
-    path = _plain(points)
+    if not len(points):
+        raise ValueError("path: got no points, expected at least one")
+    path = np.ascontiguousarray(points, np.float64)  # compiled code does not check where an array ends
     even: Points = evenly_spaced(path, travelled_along(path), spacing)
     return even
-
-
-def masses(points: Points, count: int = NUM_MASSES) -> Points:
-    """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2): each in the middle of its share."""
-    path = _plain(points)
-    spread: Points = spread_masses(path, travelled_along(path), count)
-    return spread
-
-
-def normalised_dtw(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
-    """How alike two paths (P, 2) and (Q, 2) are (nDTW): 1 if they agree, exp(-1) if they keep `radius` apart."""
-    return float(likeness(resample(flown), resample(demonstrated), radius))
-
-
-def coverage_weighted_length(flown: Points, demonstrated: Points, radius: float = SUCCESS_M) -> float:
-    """How well a flight (P, 2) covers the demonstrated path (Q, 2), weighted by how well its length fits (CLS)."""
-    lengths = path_length(flown), path_length(demonstrated)
-    return float(length_weighted_coverage(resample(flown), lengths[0], resample(demonstrated), lengths[1], radius))
-
-
-def earth_movers_distance(flown: Points, demonstrated: Points) -> float:
-    """Metres that the mass of one path (P, 2) must be moved on average to become the other (Q, 2)."""
-    return float(transport_cost(masses(flown), masses(demonstrated)))
 
 
 @functools.cache
@@ -139,11 +102,6 @@ def obstacles(layout: Layout, altitude: float = ALTITUDE) -> Points:
     """Centre and radius (N, 3), metres, of the discs filled by the landmarks that reach a drone at this altitude."""
     tall = [mark for mark in layout.landmarks if mark.scale * _height(mark.name) > altitude]
     return np.array([(mark.x, mark.y, mark.scale * solid_extent(mark.name)) for mark in tall]).reshape(-1, 3)
-
-
-def count_collisions(flown: Points, discs: Points) -> int:
-    """How often a path (P, 2) enters one of the discs (N, 3); each entry counts once, however long it stays inside."""
-    return int(count_entries(resample(flown), discs))
 
 
 def flown_paths(log: FlightLog) -> list[Points]:
@@ -175,8 +133,8 @@ def measure_flights(
     """Metrics of B flights.
 
     paths: positions (T_i + 1, 2) before each step and after the last, field frame, metres; has_stopped: whether (B,)
-    the policy stopped by itself; demonstrations: what they should have flown. A drone at `altitude`, metres, hits only
-    what is taller.
+    the policy stopped by itself; demonstrations: what they should have flown. A drone at `altitude`, metres, can only
+    hit what is taller.
     """
     stopped = np.asarray(has_stopped, bool)
     _check(paths, stopped, demonstrations)
@@ -215,11 +173,11 @@ def measure_flights(
 
 
 def _end_to_end(parts: Sequence[Points], columns: int) -> tuple[Points, npt.NDArray[np.int64]]:
-    """The rows (N, columns) of all B parts, and where (B + 1,) those of each begin."""
+    """The rows (N, columns) of all B parts, and where (B + 1,) each part begins and the last ends."""
     first = np.cumsum([0, *map(len, parts)])
     return np.ascontiguousarray(np.concatenate([np.empty((0, columns)), *parts])), first
 
 
 def measure_log(log: FlightLog, demonstrations: Sequence[Demonstration]) -> FlightMetrics:
-    """Metrics of the flights of one log over demonstrations."""
+    """Metrics of the flights in one log."""
     return measure_flights(flown_paths(log), log.has_stopped.cpu().numpy(), demonstrations)

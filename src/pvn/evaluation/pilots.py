@@ -1,4 +1,4 @@
-"""Pilots: a system, or an agent from a file, ready to fly, with the simulator settings it flies in."""
+"""Pilots: systems and agents, ready to fly, with the simulator settings they fly in."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.learning.agent import DESCRIPTION_DIGEST, load_agent, shipped_weights
-from pvn.learning.checkpoint import read_json
+from pvn.learning.agent import load_agent, shipped_weights
+from pvn.learning.checkpoint import read_json, tensor_bytes
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
-from pvn.model.agent import Agent
+from pvn.model.agent import Agent, LearnedAgent
+from pvn.model.mapping import TRAINING_ONLY
 from pvn.model.pvn import PVN, IdealAct
-from pvn.rollout.delayed import Delayed
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import AGENT_FILE, SYSTEMS, FlightChanges, System, find_system
+from pvn.systems import AGENT_FILE, SYSTEMS, TRUE_DISTRIBUTIONS, FlightChanges, find_system
 from pvn.world.task import Demonstration
 
 MAX_UNKNOWN = 0.2
@@ -37,13 +37,13 @@ class Pilot:
     policy: Policy | None
     """None if it is made for the demonstrations that are flown."""
     agent: Agent | None
-    """The agent that the policy is, or whose actions it delays; None for a pilot that reads no instructions."""
+    """The agent that the policy is; None for a pilot that reads no instructions."""
     config: SimulatorConfig
     """Simulator settings of its flights."""
     fingerprint: str
     """Identifies everything that its flights depend on."""
     make_policy: Callable[[Sequence[Demonstration]], Policy] = Oracle
-    """Makes the policy for some demonstrations, where it needs them: the oracle, or stage 2 by true distributions."""
+    """Makes a policy that needs to see demonstrations: the oracle, or stage 2 by true distributions."""
     sigma_cells: float = Stage2Config().sigma_cells
     """Width of the Gaussians in the distributions that its second stage was trained with, in cells."""
 
@@ -52,7 +52,11 @@ class Pilot:
         return self.make_policy(demonstrations) if self.policy is None else self.policy
 
 
-def average_pilot(segments: Sequence[Segment], limit: int = 2000) -> Average:
+AgentLike = str | Path | LearnedAgent | Pilot
+"""Who flies: the name of a system, an agent's .safetensors file, a loaded agent, or a pilot."""
+
+
+def average_policy(segments: Sequence[Segment], limit: int = 2000) -> Average:
     """The average pilot, with the oracle's mean speed and number of steps on training segments."""
     demonstrations = [segment.demonstration for segment in segments[:limit]]
     tasks = [demonstration.task for demonstration in demonstrations]
@@ -82,144 +86,138 @@ def _weights(name: str, runs: Path | None) -> Path:
     return shipped
 
 
-def _learned_pilot(name: str, path: Path, changes: FlightChanges, device: str, system: System | None) -> Pilot:
-    agent = load_agent(path, device)
-    if system is not None and system.agent_class is not None and not isinstance(agent, system.agent_class()):
-        raise ValueError(
-            f"{path}: holds an agent of class {type(agent).__name__}, expected {system.agent_class().__name__} for "
-            f"{name}; name the file with --agent to fly it as what it is"
-        )
-    description = read_json(path.with_suffix(".json"))
-    # Without the origin: the same weights make the same flights, however they were trained or copied.
-    origin = description.pop("origin", None) or {}
-    description.pop(DESCRIPTION_DIGEST, None)
-    fingerprint = hashlib.sha256(path.read_bytes() + json.dumps(description, sort_keys=True).encode()).hexdigest()
-    pilot = Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), fingerprint)
-    trained = origin.get("recipe", {}).get("stage2", {})
-    pilot = replace(pilot, sigma_cells=trained.get("sigma_cells", pilot.sigma_cells))
-    return pilot if changes == FlightChanges() else change_flights(pilot, changes)
+def _fingerprint(agent: LearnedAgent) -> str:
+    """Identifies an agent's weights, words and settings, wherever they came from."""
+    digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
+    digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
+    if isinstance(agent, PVN):  # these may have been changed since it was made
+        digest.update(f"{agent.stop_threshold} {agent.look_threshold} {agent.plan_every} {agent.simulator}".encode())
+    for name, network in agent.networks.items():
+        # A loaded agent does not have the weights that only training needs.
+        weights = {key: value for key, value in network.state_dict().items() if not key.startswith(TRAINING_ONLY)}
+        digest.update(name.encode() + tensor_bytes(weights))
+    return digest.hexdigest()
+
+
+def _pilot_of_agent(agent: LearnedAgent, name: str) -> Pilot:
+    return Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), _fingerprint(agent))
+
+
+def _pilot_of_file(path: Path, name: str, device: str) -> Pilot:
+    pilot = _pilot_of_agent(load_agent(path, device), name)
+    recipe = (read_json(path.with_suffix(".json")).get("origin") or {}).get("recipe", {})
+    return replace(pilot, sigma_cells=recipe.get("stage2", {}).get("sigma_cells", pilot.sigma_cells))
+
+
+def _pilot_of_system(name: str, runs: Path | None, training: Sequence[Segment], device: str) -> Pilot:
+    system = find_system(name)
+    if system.run is not None and system.agent_class is not None:
+        path, agent_class = _weights(system.run, runs), system.agent_class()
+        pilot = _pilot_of_file(path, name, device)
+        if not isinstance(pilot.agent, agent_class):
+            raise ValueError(
+                f"{path}: holds an agent of class {type(pilot.agent).__name__}, expected {agent_class.__name__} for "
+                f"{name}; name the file with --agent to fly it as what it is"
+            )
+        return change_flights(pilot, system.flight_changes)
+    blind, average = SimulatorConfig(quality="none"), average_policy(training) if training else Average()
+    policy = {"oracle": None, "stop": Stop(), "average": average}[name]
+    return Pilot(name, policy, None, blind, f"{average}" if name == "average" else name)
 
 
 def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     """A pilot whose flights differ from those it was trained for."""
-    config, agent, policy, fingerprint = pilot.config, pilot.agent, pilot.policy, f"{changes} {pilot.fingerprint}"
-    delay_steps = changes.delay_steps
-    if isinstance(policy, Delayed):
-        delay_steps, policy = policy.num_steps + delay_steps, policy.policy
+    if changes == FlightChanges():
+        return pilot
     config = replace(
-        config,
-        altitude=config.altitude if changes.altitude is None else changes.altitude,
-        max_yaw_rate=config.max_yaw_rate * changes.yaw_factor,
-        look=config.look if changes.look == "own" else changes.look,
+        pilot.config,
+        altitude=pilot.config.altitude if changes.altitude is None else changes.altitude,
+        max_yaw_rate=pilot.config.max_yaw_rate * changes.yaw_factor,
+        look=pilot.config.look if changes.look == "own" else changes.look,
     )
-    if changes.look != "own":
-        fingerprint = f"look {changes.look} {fingerprint}"
-    if changes.has_true_distributions and (changes.has_ideal_act or not isinstance(agent, PVN)):
+    pilot = replace(pilot, config=config, fingerprint=f"{changes} {pilot.sigma_cells:g} {pilot.fingerprint}")
+    if changes == FlightChanges(altitude=changes.altitude, look=changes.look):
+        return pilot
+    if not isinstance(pilot.agent, PVN):
         raise ValueError(
-            f"{pilot.name}: got true distributions to fly by, but has no learned second stage; "
-            "expected a PVN, one of its ablations with a learned second stage, or the file of a PVN; leave them out"
+            f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "
+            "stage, expected such changes only for a PVN with its own second stage; leave them out"
         )
-    if changes != FlightChanges(altitude=changes.altitude, delay_steps=changes.delay_steps, look=changes.look):
-        if not isinstance(agent, PVN):
-            raise ValueError(
-                f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "
-                "stage, expected such changes for a PVN alone; leave them out"
-            )
-        # The agent's commands are shares of the same largest yaw rate, so each of them turns the drone faster.
-        agent = agent.changed(
-            simulator=replace(agent.simulator, max_yaw_rate=config.max_yaw_rate),
-            stop_threshold=changes.stop_threshold,
-            plan_every=changes.plan_every,
-            look_threshold=changes.look_threshold,
-        )
-        if changes.look_threshold is not None:
-            fingerprint = f"look threshold {changes.look_threshold} {fingerprint}"
-        if changes.has_true_distributions:
-            pilot = replace(pilot, make_policy=_by_true_distributions(agent, pilot.sigma_cells))
-            fingerprint = f"true distributions of {pilot.sigma_cells:g} cells {fingerprint}"
-            config, agent, policy = replace(config, quality="none"), None, None
-        else:
-            agent = policy = IdealAct(agent) if changes.has_ideal_act else agent
-    if delay_steps:
-        policy, fingerprint = _delayed(pilot.name, policy, delay_steps), f"delay {delay_steps} {fingerprint}"
-    return replace(pilot, policy=policy, agent=agent, config=config, fingerprint=fingerprint)
+    # The agent's commands are shares of the same largest yaw rate, so each of them turns the drone faster.
+    agent = pilot.agent.changed(
+        simulator=replace(pilot.agent.simulator, max_yaw_rate=config.max_yaw_rate),
+        stop_threshold=changes.stop_threshold,
+        plan_every=changes.plan_every,
+        look_threshold=changes.look_threshold,
+    )
+    if changes.has_true_distributions:
+        return replace(
+            pilot, policy=None, agent=None, config=replace(config, quality="none"),
+            make_policy=lambda demonstrations: DemonstratedVisitation(
+                agent.execution, demonstrations, pilot.sigma_cells, agent.simulator, agent.stop_threshold
+            ),
+        )  # fmt: skip
+    flies = IdealAct(agent) if changes.has_ideal_act else agent
+    return replace(pilot, policy=flies, agent=flies)
 
 
-def _delayed(name: str, policy: Policy | None, num_steps: int) -> Delayed:
-    """The policy of a pilot, late."""
-    if policy is None:
-        raise ValueError(f"{name}: got a delay, expected none for the oracle or true distributions; leave it out")
-    return Delayed(policy, num_steps)
-
-
-def _by_true_distributions(
-    agent: PVN, sigma_cells: float
-) -> Callable[[Sequence[Demonstration]], DemonstratedVisitation]:
-    """Makes, for some demonstrations, an agent's second stage with their distributions in place of predicted ones."""
-
-    def make_policy(demonstrations: Sequence[Demonstration]) -> DemonstratedVisitation:
-        return DemonstratedVisitation(
-            agent.execution, demonstrations, sigma_cells, agent.simulator, agent.stop_threshold
-        )
-
-    return make_policy
+def _changes_suffix(changes: FlightChanges) -> str:
+    """Suffix of a pilot's name for changed flights, so that their results have files of their own: "_yaw2_stop0.3"."""
+    parts = {
+        "altitude": changes.altitude,
+        "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
+        "stop": changes.stop_threshold,
+        "plan": changes.plan_every,
+        "look": changes.look_threshold,
+    }
+    named = "".join(f"_{name}{value:g}" for name, value in parts.items() if value is not None)
+    named += "_ideal-act" if changes.has_ideal_act else ""
+    named += "" if changes.look == "own" else f"_{changes.look}"
+    return f"{named}{TRUE_DISTRIBUTIONS}" if changes.has_true_distributions else named
 
 
 def load_pilot(
-    name: str,
+    agent: AgentLike,
     *,
     runs: Path | None = None,
     training: Sequence[Segment] = (),
-    changes: FlightChanges | None = None,
+    changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> Pilot:
-    """The pilot of a system, or of an agent's file (.safetensors), which is named after its folder.
+    """The pilot of a system, of an agent's file (.safetensors), which is called by its folder, or of a loaded agent.
 
     runs: a folder of training runs whose agents fly instead of the shipped ones. training: segments whose
-    mean the average pilot flies. changes: to its flights, in addition to those of the system.
+    mean the average pilot flies. changes: to its flights, in addition to those of the system; its name then says so.
     """
-    if name.endswith(".safetensors"):
-        folder = Path(name).resolve().parent.name
-        called = f"own-{folder}" if folder in SYSTEMS else folder
-        return _learned_pilot(called, Path(name), changes or FlightChanges(), device, None)
-    system = find_system(name)
-    if system.run is not None:
-        pilot = _learned_pilot(name, _weights(system.run, runs), system.flight_changes, device, system)
-        return pilot if changes is None or changes == FlightChanges() else change_flights(pilot, changes)
-    blind = SimulatorConfig(quality="none")
-    match name:
-        case "oracle":
-            pilot = Pilot(name, None, None, blind, name)
-        case "stop":
-            pilot = Pilot(name, Stop(), None, blind, name)
-        case _:
-            average = average_pilot(training) if training else Average()
-            pilot = Pilot(name, average, None, blind, str(average))
-    return pilot if changes is None or changes == FlightChanges() else change_flights(pilot, changes)
+    if isinstance(agent, Pilot):
+        pilot = agent
+    elif not isinstance(agent, str | Path):
+        pilot = _pilot_of_agent(agent, f"own-{type(agent).__name__.lower()}")
+    elif str(agent).endswith(".safetensors"):
+        folder = Path(agent).resolve().parent.name
+        pilot = _pilot_of_file(Path(agent), f"own-{folder}" if folder in SYSTEMS else folder, device)
+    else:
+        pilot = _pilot_of_system(str(agent), runs, training, device)
+    return replace(change_flights(pilot, changes), name=pilot.name + _changes_suffix(changes))
 
 
-def check_words(pilot: Pilot, segments: Sequence[Segment]) -> None:
-    """Refuse an agent that does not know the corpus's words."""
-    if pilot.agent is None:
-        return
-    texts = [segment.task.instruction for segment in segments]
-    count = sum(len(tokenise(text)) for text in texts)
-    unknown = sum(len(pilot.agent.vocabulary.unknown_words(text)) for text in texts)
-    if unknown > MAX_UNKNOWN * count:
-        raise ValueError(
-            f"{pilot.name}: does not know {100 * unknown / count:.0f}% of the corpus's words, expected at most "
-            f"{100 * MAX_UNKNOWN:.0f}%; evaluate it on the corpus it was trained for, or train it on this one"
-        )
-
-
-def check_different(pilots: Sequence[Pilot]) -> None:
-    """Refuse pilots with the same name: they would write to the same file."""
+def check_pilots(pilots: Sequence[Pilot], segments: Sequence[Segment]) -> None:
+    """Refuse agents that do not know the corpus's words, and pilots of one name: they would write to the same file."""
     names = [pilot.name for pilot in pilots]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
                 f"agent: got two that are called {name}, expected different names; an agent's file is called by its "
                 "folder: rename one, or leave one out"
+            )
+    texts = [segment.task.instruction for segment in segments]
+    count = sum(len(tokenise(text)) for text in texts)
+    for pilot in pilots:
+        unknown = sum(len(pilot.agent.vocabulary.unknown_words(text)) for text in texts) if pilot.agent else 0
+        if unknown > MAX_UNKNOWN * count:
+            raise ValueError(
+                f"{pilot.name}: does not know {100 * unknown / count:.0f}% of the corpus's words, expected at most "
+                f"{100 * MAX_UNKNOWN:.0f}%; evaluate it on the corpus it was trained for, or train it on this one"
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class PredictionQuality:
             "floor": FLOOR,
             **{
                 when: {
-                    "goals_found_percent": self._goals_found(when, environments).to_json(),
+                    "goals_found_percent": asdict(self._goals_found(when, environments)),
                     "bound": {name: self.bounds[when, name].to_json(environments) for name in DISTRIBUTIONS},
                     "calibration": self.calibration[when].to_json(),
                     "spread_calibration": self.spread_calibration[when].to_json(),

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pvn.compiling import num_cores
-from pvn.corpus.segments import Segment
+from pvn.corpus.segments import Segment, paragraphs_of
 from pvn.corpus.vocabulary import tokenise
-from pvn.evaluation.circling import CircledFlights
-from pvn.evaluation.facing import FacingFlights
-from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_median, bootstrap_ratios
+from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_mean, bootstrap_median, bootstrap_ratios
+from pvn.evaluation.manoeuvres import CircledFlights, FacingFlights
 from pvn.evaluation.metrics import RADII, FlightMetrics
-from pvn.evaluation.paragraphs import ParagraphSummary
+from pvn.files import replacing
 from pvn.paths import path_length, points_along
 
+VERSION = 1
+"""Counts the formats of results in files."""
 WORD_BINS: Mapping[str, tuple[int, int]] = {
     "1-8": (1, 8),
     "9-12": (9, 12),
@@ -32,7 +36,7 @@ WORD_BINS: Mapping[str, tuple[int, int]] = {
 BEARINGS: Mapping[str, float] = {"ahead": 45.0, "side": 90.0, "behind": 180.0}
 """Where the demonstrated path leads as seen from the drone at its start: at most so many degrees off its heading."""
 BEARING_M = 3.0
-"""The point of the path, metres along it, that is looked at."""
+"""The bearing is that of the point this far along the path, metres."""
 EARLY_STEPS = 2
 """A flight that stops within so many steps has hardly begun."""
 
@@ -43,7 +47,7 @@ class Group:
 
     flights: int
     environments: int
-    """Number of fields they are in; of fewer than four, estimates have no interval."""
+    """Number of fields they are in; estimates over fewer than four fields have no interval."""
     sr: Estimate
     """Flights that stopped by themselves within 5 m of the goal, percent."""
     loose_sr: Estimate
@@ -66,38 +70,39 @@ class Group:
     """Mean steps of a flight."""
     metres: Estimate
     """Mean distance flown in a flight."""
-    early_stops: Estimate | None
-    """Flights that stopped by themselves within their first two steps, percent; None in summaries of version 0.1."""
+    early_stops: Estimate
+    """Flights that stopped by themselves within their first two steps, percent."""
     success_by_radius: Mapping[float, Estimate]
     """Success rate by radius of the goal (metres), percent."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field by name; estimates as {value, low, high}, the curve as a list of them with their radii."""
-        estimates = {
-            column.name: value.to_json() if isinstance(value, Estimate) else value
-            for column in fields(self)
-            if column.name != "success_by_radius"
-            for value in [getattr(self, column.name)]
-            if value is not None
-        }
-        curve = [{"radius": radius, **estimate.to_json()} for radius, estimate in self.success_by_radius.items()]
-        return estimates | {"success_by_radius": curve}
+        curve = [{"radius": radius, **asdict(estimate)} for radius, estimate in self.success_by_radius.items()]
+        return asdict(self) | {"success_by_radius": curve}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Group:
         """The group that `to_json` gave."""
-        plain, num_fields = ("flights", "environments"), content["environments"]
-        curve = {
-            float(point["radius"]): Estimate.from_json(point, num_fields) for point in content["success_by_radius"]
-        }
-        values: dict[str, Any] = {
-            column.name: content[column.name]
-            if column.name in plain
-            else Estimate.from_json(content[column.name], num_fields)
-            for column in fields(Group)
-            if column.name in content and column.name != "success_by_radius"
-        }
-        return Group(**{"early_stops": None} | values, success_by_radius=curve)
+        curve = {float(point["radius"]): Estimate.from_json(point) for point in content["success_by_radius"]}
+        own = {column.name: content[column.name] for column in fields(Group)}
+        return Group(**_with_estimates(own) | {"success_by_radius": curve})
+
+
+@dataclass(frozen=True)
+class ParagraphSummary:
+    """One system's flights over whole paragraphs; rates are percentages, distances metres."""
+
+    paragraphs: int
+    instructions: int
+    """In all paragraphs."""
+    brought_to_end: Estimate
+    """Paragraphs in which every instruction succeeded."""
+    completed: Estimate
+    """Mean share of a paragraph's instructions that succeeded before the first that did not."""
+    sr: Estimate
+    """Instructions that succeeded, whatever happened before them."""
+    mean_distance: Estimate
+    """Between the end of a flight and its goal, over all instructions."""
 
 
 @dataclass(frozen=True)
@@ -114,43 +119,50 @@ class Summary:
     """By kind of manoeuvre; a flight counts for each kind that it has."""
     by_length: Mapping[str, Group]
     """By number of words in the instruction."""
-    by_bearing: Mapping[str, Group] = field(default_factory=dict)
+    by_bearing: Mapping[str, Group]
     """By where the demonstrated path begins as seen from the drone: ahead of it, to a side, behind it."""
-    successes: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
-    """By environment, whether each of its flights reached its goal, in their order; empty in summaries of version 0.1.
-    With these, systems that flew the same segments can be compared flight by flight."""
+    successes: Mapping[int, tuple[bool, ...]]
+    """By environment, whether each of its flights reached its goal, in their order. With these, systems that flew the
+    same segments can be compared flight by flight."""
     circles: Mapping[str, CircledFlights] = field(default_factory=dict)
-    """By how far round a landmark they should go: flights that were told to circle one."""
+    """By amount: flights whose instructions ask for a circle."""
     facing: Mapping[str, FacingFlights] = field(default_factory=dict)
-    """By whether they should end with a turn on the spot: which way the flights face at their ends."""
+    """By whether they should end with a turn on the spot: which way flights face at their ends."""
     paragraphs: ParagraphSummary | None = None
-    """Of the same segments flown as whole paragraphs; None if they were not."""
+    """The same segments flown as whole paragraphs; None if they were not."""
 
     def to_json(self) -> dict[str, Any]:
         """The overall results at the top, the groups below them by name."""
+
+        def groups(several: Mapping[str, Group]) -> dict[str, Any]:
+            return {name: group.to_json() for name, group in several.items()}
+
         return {
+            "version": VERSION,
             "system": self.system,
             "split": self.split,
             **self.overall.to_json(),
             "seen": self.seen.to_json() if self.seen else None,
             "unseen": self.unseen.to_json() if self.unseen else None,
-            "by_manoeuvre": {name: group.to_json() for name, group in self.by_manoeuvre.items()},
-            "by_length": {name: group.to_json() for name, group in self.by_length.items()},
-            "by_bearing": {name: group.to_json() for name, group in self.by_bearing.items()},
+            "by_manoeuvre": groups(self.by_manoeuvre),
+            "by_length": groups(self.by_length),
+            "by_bearing": groups(self.by_bearing),
             "successes": {
                 str(name): "".join(str(int(reached)) for reached in flights) for name, flights in self.successes.items()
             },
-            "circles": {amount: flights.to_json() for amount, flights in self.circles.items()},
-            "facing": {name: flights.to_json() for name, flights in self.facing.items()},
-            **({"paragraphs": self.paragraphs.to_json()} if self.paragraphs else {}),
+            "circles": {amount: asdict(flights) for amount, flights in self.circles.items()},
+            "facing": {name: asdict(flights) for name, flights in self.facing.items()},
+            **({"paragraphs": asdict(self.paragraphs)} if self.paragraphs else {}),
         }
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Summary:
         """The summary that `to_json` gave."""
+        if content.get("version") != VERSION:
+            raise ValueError(f"results: got version {content.get('version')}, expected {VERSION}; evaluate again")
 
         def groups(name: str) -> dict[str, Group]:
-            return {part: Group.from_json(group) for part, group in content.get(name, {}).items()}
+            return {part: Group.from_json(group) for part, group in content[name].items()}
 
         return Summary(
             system=content["system"],
@@ -160,18 +172,45 @@ class Summary:
             unseen=Group.from_json(content["unseen"]) if content["unseen"] else None,
             by_manoeuvre=groups("by_manoeuvre"),
             by_length=groups("by_length"),
-            # Earlier summaries have none of what follows.
             by_bearing=groups("by_bearing"),
             successes={
-                int(name): tuple(digit == "1" for digit in digits)
-                for name, digits in content.get("successes", {}).items()
+                int(name): tuple(digit == "1" for digit in digits) for name, digits in content["successes"].items()
             },
-            circles={amount: CircledFlights(**flights) for amount, flights in content.get("circles", {}).items()},
-            facing={name: FacingFlights(**flights) for name, flights in content.get("facing", {}).items()},
-            paragraphs=ParagraphSummary.from_json(content["paragraphs"], content["environments"])
-            if "paragraphs" in content
-            else None,
+            circles={amount: CircledFlights(**flights) for amount, flights in content["circles"].items()},
+            facing={name: FacingFlights(**flights) for name, flights in content["facing"].items()},
+            paragraphs=ParagraphSummary(**_with_estimates(content["paragraphs"])) if "paragraphs" in content else None,
         )
+
+
+def _with_estimates(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file with its estimates."""
+    return {name: Estimate.from_json(one) if isinstance(one, dict) else one for name, one in content.items()}
+
+
+def read_summary(path: Path) -> Summary:
+    """The summary in a file that an evaluation wrote."""
+    return Summary.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def write_summaries(path: Path, summaries: Mapping[str, Summary]) -> None:
+    """Write several summaries into one compressed file (.json.xz), with seven digits of each figure."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: rounded(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [rounded(part) for part in value]
+        return float(f"{value:.7g}") if isinstance(value, float) else value
+
+    content = json.dumps({name: rounded(one.to_json()) for name, one in sorted(summaries.items())})
+    with replacing(path) as partial:
+        partial.write_bytes(lzma.compress(content.encode(), preset=9))
+
+
+def read_summaries(path: Path) -> dict[str, Summary]:
+    """The summaries in a file that `write_summaries` wrote, by name."""
+    content = json.loads(lzma.decompress(path.read_bytes()))
+    return {name: Summary.from_json(one) for name, one in content.items()}
 
 
 def summarise_group(
@@ -187,13 +226,11 @@ def summarise_group(
         "cls": metrics.cls, "emd": metrics.emd, "semd": metrics.semd, "steps": metrics.num_steps,
         "metres": metrics.distance_flown,
     }  # fmt: skip
-    curve = metrics.success_by_radius()
-    collisions = np.stack([metrics.num_collisions, metrics.distance_flown / 100], axis=1)
-    averaged = np.column_stack([*percents.values(), *means.values(), curve])
+    averaged = np.column_stack([*percents.values(), *means.values(), metrics.success_by_radius()])
     estimates = iter(
         bootstrap_ratios(
-            np.column_stack([averaged, collisions[:, 0]]),
-            np.column_stack([np.ones_like(averaged), collisions[:, 1]]),
+            np.column_stack([averaged, metrics.num_collisions]),
+            np.column_stack([np.ones_like(averaged), metrics.distance_flown / 100]),
             environments,
             bootstrap,
         )
@@ -218,7 +255,7 @@ def manoeuvre_kinds(segment: Segment) -> list[str]:
 def start_bearing(segment: Segment) -> str:
     """Where the demonstrated path leads from the start, as seen by the drone: ahead of it, to a side, behind it.
 
-    One that leads nowhere, as of a turn on the spot, counts as ahead.
+    A path that leads nowhere, as in a turn on the spot, counts as ahead.
     """
     x, y, yaw = segment.task.start
     if path_length(segment.demonstration.path) == 0.0:
@@ -267,7 +304,7 @@ def summarise(
         mask = np.array(chosen, bool)
         return summarise_group(metrics.select(mask), environments[mask], bootstrap) if mask.any() else None
 
-    # Resampling is compiled code that releases the interpreter's lock.
+    # NumPy releases the interpreter's lock while it draws, sorts and multiplies.
     with ThreadPoolExecutor(num_cores()) as threads:
         found = {
             part: {name: threads.submit(group, chosen) for name, chosen in own.items()} for part, own in masks.items()
@@ -287,4 +324,31 @@ def summarise(
         by_length=groups("by_length"),
         by_bearing=groups("by_bearing"),
         successes=_successes(metrics, environments),
+    )
+
+
+def completed_shares(has_succeeded: Sequence[Sequence[bool]]) -> list[float]:
+    """For each paragraph, the share of its instructions before the first that did not succeed."""
+    return [[*own, False].index(False) / len(own) for own in has_succeeded]
+
+
+def summarise_paragraphs(
+    metrics: FlightMetrics, segments: Sequence[Segment], bootstrap: Bootstrap = Bootstrap()
+) -> ParagraphSummary:
+    """Results of B flights in paragraphs, one for each of B segments, in the order of `paragraphs_of`.
+
+    Intervals are over environments, whose segments are resampled together.
+    """
+    paragraphs = paragraphs_of(segments)
+    ends = np.cumsum([len(paragraph) for paragraph in paragraphs])[:-1]
+    succeeded = [part.tolist() for part in np.split(metrics.is_success, ends)]
+    environments = [paragraph[0].environment for paragraph in paragraphs]
+    by_segment = [segment.environment for paragraph in paragraphs for segment in paragraph]
+    return ParagraphSummary(
+        paragraphs=len(paragraphs),
+        instructions=len(by_segment),
+        brought_to_end=bootstrap_mean([all(own) for own in succeeded], environments, bootstrap) * 100,
+        completed=bootstrap_mean(completed_shares(succeeded), environments, bootstrap) * 100,
+        sr=bootstrap_mean(metrics.is_success, by_segment, bootstrap) * 100,
+        mean_distance=bootstrap_mean(metrics.stop_distance, by_segment, bootstrap),
     )

@@ -17,7 +17,6 @@ from pvn.systems import SYSTEMS
 from pvn.viz.curves import DAGGER_NOTE, PHASES, draw_learning, draw_success_by_radius, read_curves
 from pvn.viz.flight_record import FlightRecord, fly_and_record
 from pvn.viz.paper_figures import NUM_PREDICTIONS, GalleryFlight, draw_evolutions, draw_gallery
-from pvn.viz.schedule import StepTime, draw_schedule, elapsed
 
 NUM_EVOLUTIONS, NUM_GALLERY = 3, 9
 
@@ -49,16 +48,6 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
         caption = f"Losses as logged. Long curves are running means over a twenty-fifth of their length. {DAGGER_NOTE}"
         found.append(Illustration("Learning", learning, caption))
     return found
-
-
-def illustrate_schedule(folder: Path, times: Mapping[str, StepTime]) -> Illustration | None:
-    """Which steps ran side by side, if any did."""
-    if elapsed(times.values()) is None:
-        return None
-    schedule = folder / "schedule.png"
-    draw_schedule(schedule, times)
-    caption = "When each step ran. Time in which nothing ran is left out, and only long steps are labelled."
-    return Illustration("Steps side by side", schedule, caption)
 
 
 def illustrate_prediction_quality(picture: Path, report: Mapping[str, Any]) -> Illustration:

@@ -1,4 +1,4 @@
-"""The report of a reproduction: our results beside the paper's, figures, and how they were obtained."""
+"""The report of a reproduction in Markdown: our results beside the paper's, figures, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ from pathlib import Path
 import torch
 
 import pvn
+from pvn.evaluation.comparison import (
+    GAP,
+    SOURCE,
+    TABLE,
+    Comparison,
+    Difference,
+    compare_orderings,
+    compare_with_pvn,
+    mean_over_runs,
+    paper_row,
+    runs_by_row,
+)
 from pvn.evaluation.intervals import Estimate
-from pvn.evaluation.pairing import mean_over_runs, runs_by_row
-from pvn.evaluation.paper import SOURCE, TABLE, paper_row
 from pvn.evaluation.summary import Group, Summary
 from pvn.files import replacing
-from pvn.viz.comparisons import ablations, orders
+from pvn.systems import TRUE_DISTRIBUTIONS
 from pvn.viz.illustrations import Illustration
-from pvn.viz.markdown import table
 from pvn.viz.results_table import OTHERS, TWO_DECIMALS
-from pvn.viz.schedule import StepTime, elapsed
+
+MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
+BySeed = Mapping[int, Sequence[Summary]]
+"""Results by the seed of the training runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +45,12 @@ class Provenance:
     """Command lines that give the same results."""
     seeds: Mapping[str, int]
     """By their purpose."""
-    times: Mapping[str, StepTime]
-    """By step."""
-    schedule: Illustration | None = None
-    """When each step ran; None if none ran side by side."""
+    seconds: Mapping[str, float]
+    """How long each step took, by name."""
+    machines: Mapping[str, Sequence[str]]
+    """Where steps ran: their names, by machine."""
+    num_training: int
+    """Training segments in the corpus."""
 
 
 def describe_machine(device: str = "cpu") -> str:
@@ -51,13 +65,36 @@ def describe_machine(device: str = "cpu") -> str:
     return f"{platform.system()}; {processor}{gpu}; Python {platform.python_version()}, torch {torch.__version__}"
 
 
-def in_table_order(summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries in the order of the paper's table; those that are not in it come last."""
-    places = {row: place for place, row in enumerate(TABLE)}
-    return sorted(summaries, key=lambda summary: places.get((summary.system, summary.split), len(TABLE)))
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, the first column left-aligned and the others right-aligned, and an empty one."""
+    lines = [headings, [":--", *["--:"] * (len(headings) - 1)], *rows]
+    return [f"| {' | '.join(line)} |" for line in lines] + [""]
 
 
-def _results(summaries: Sequence[Summary]) -> list[str]:
+def results_by_seed(results: Mapping[str, Summary]) -> dict[int, list[Summary]]:
+    """The rows of the paper's table that are in some results, in its order, by the seed of the training run.
+
+    results: by name, "pvn_dev" for seed 0 and "seed1/pvn_dev" for others.
+    """
+    found: dict[int, list[Summary]] = {0: []}
+    for system, split in TABLE:
+        for name, summary in results.items():
+            folder, _, stem = name.rpartition("/")
+            if stem == f"{system}_{split}":
+                found.setdefault(int(folder.removeprefix("seed") or 0), []).append(summary)
+    return dict(sorted(found.items()))
+
+
+def points(difference: Difference) -> str:
+    """A difference with its paired interval, or that there is none."""
+    found = difference.interval
+    if found is None:
+        return f"{difference.points:+z.1f} (unpaired)"
+    return f"{found.value:+z.1f} {found.bracket('+z.1f')}"
+
+
+def systems_table(summaries: Sequence[Summary]) -> list[str]:
+    """Success and distances of every system beside the paper's."""
     rows = []
     for summary in summaries:
         paper, own = paper_row(summary.system, summary.split), summary.overall
@@ -71,7 +108,8 @@ def _results(summaries: Sequence[Summary]) -> list[str]:
     return table(headings, rows)
 
 
-def _others(summaries: Sequence[Summary]) -> list[str]:
+def path_metrics_table(summaries: Sequence[Summary]) -> list[str]:
+    """Everything else that is measured of every system."""
     rows = []
     for summary in summaries:
         values = [(name, getattr(summary.overall, name).value) for name in OTHERS.values()]
@@ -80,7 +118,27 @@ def _others(summaries: Sequence[Summary]) -> list[str]:
     return table(("system", "split", *OTHERS), rows)
 
 
-def _seeds(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
+def groups_table(
+    summaries: Sequence[Summary],
+    groups: Callable[[Summary], Mapping[str, Group | None]],
+    write: Callable[[Estimate], str] = str,
+) -> list[str]:
+    """Success rates by split, a row for each system, a column for each group."""
+    lines = []
+    for split in dict.fromkeys(summary.split for summary in summaries):
+        own = [summary for summary in summaries if summary.split == split]
+        named = {name: group for summary in own for name, group in groups(summary).items() if group is not None}
+        if not named:
+            continue
+        rows = [
+            [summary.system, *(write(part.sr) if (part := groups(summary).get(name)) else "" for name in named)]
+            for summary in own
+        ]
+        lines += table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
+    return lines or ["The segments have no annotations.", ""]
+
+
+def seeds_section(by_seed: BySeed) -> list[str]:
     """Systems that were trained with several seeds."""
     repeated = {row: runs for row, runs in runs_by_row(by_seed).items() if len(runs) > 1}
     if not repeated:
@@ -101,35 +159,109 @@ def _seeds(by_seed: Mapping[int, Sequence[Summary]]) -> list[str]:
     ]
 
 
-def _by_group(
-    summaries: Sequence[Summary],
-    groups: Callable[[Summary], Mapping[str, Group | None]],
-    write: Callable[[Estimate], str],
-) -> list[str]:
-    """Success rates by split, a row for each system, a column for each group."""
-    lines = []
-    for split in dict.fromkeys(summary.split for summary in summaries):
-        own = [summary for summary in summaries if summary.split == split]
-        named = {name: group for summary in own for name, group in groups(summary).items() if group is not None}
-        if not named:
-            continue
-        rows = []
-        for summary in own:
-            parts = groups(summary)
-            rates = [write(part.sr) if (part := parts.get(name)) else "" for name in named]
-            rows.append([summary.system, *rates])
-        lines += table((f"SR %, {split}", *(f"{name} ({group.flights:,})" for name, group in named.items())), rows)
-    return lines or ["The segments have no annotations.", ""]
+def _how_compared(found: Sequence[Comparison]) -> str:
+    """How the differences were estimated."""
+    num_runs = max(runs for one in found for runs in one.difference.num_runs)
+    and_runs = f" and over up to {num_runs} training runs of a system" if num_runs > 1 else ""
+    text = f"Points here are paired differences over the same flights, with 95% intervals over fields{and_runs}."
+    if all(one.difference.interval is not None for one in found):
+        return text
+    return f"{text} Where it says unpaired, the two did not fly the same flights."
 
 
-def _bearings(summaries: Sequence[Summary]) -> list[str]:
+def ablations_section(by_seed: BySeed, by_true_distributions: Mapping[str, Summary]) -> list[str]:
+    """How far each ablation is from PVN, and how well its second stage flies by true distributions.
+
+    by_true_distributions: results by system, where there are any.
+    """
+    found = compare_with_pvn(by_seed)
+    if not found:
+        return []
+
+    def executed(system: str) -> str:
+        return str(by_true_distributions[system].overall.sr) if system in by_true_distributions else ""
+
+    rows = [["pvn", "", "", executed("pvn")]]
+    rows += [[one.first, f"{one.paper_gap:+z.1f}", points(one.difference), executed(one.first)] for one in found]
     return [
+        "## Ablations compared with PVN",
+        "",
+        f"Development split. {_how_compared(found)} The last column is the success rate of the second stage when it "
+        "flies by the demonstrated distributions in place of predicted ones. The paper's ideal Act stops exactly at "
+        "the most likely goal; ours has to fly there, and predicts again on the way.",
+        "",
+        *table(("system", "points, paper", "points, here", "SR %, true distributions"), rows),
+    ]
+
+
+def orders_section(by_seed: BySeed) -> list[str]:
+    """The pairs of systems that the paper tells apart."""
+    found = compare_orderings(by_seed)
+    title = ["## Orders of the paper's table", ""]
+    if not found:
+        return [*title, "No two systems that the paper tells apart were flown.", ""]
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in MARKS}
+    rows = [
+        [one.first, one.second, one.split, f"{one.paper_gap:+z.1f}", points(one.difference), MARKS[one.verdict]]
+        for one in found
+    ]
+    return [
+        *title,
+        f"Pairs of systems whose success rates are more than {GAP:g} points apart in the paper. {_how_compared(found)} "
+        "An order is undecided where these intervals do not tell the two apart. "
+        f"Of {len(found)} orders {counts['holds']} hold, {counts['undecided']} are undecided, {counts['reversed']} are "
+        "reversed.",
+        "",
+        *table(("better in the paper", "worse", "split", "points, paper", "points, here", "holds here"), rows),
+    ]
+
+
+def _seen_shares(summaries: Sequence[Summary]) -> str:
+    """What share of each split's flights has phrases that training may use."""
+    shares = {one.split: one.seen.flights / one.overall.flights for one in summaries if one.seen}
+    return ", ".join(f"{share:.0%} of {split}" for split, share in shares.items())
+
+
+def result_sections(results: Mapping[str, Summary]) -> list[str]:
+    """Everything that a report says about results by name (see `results_by_seed`)."""
+    by_seed = results_by_seed(results)
+    summaries = by_seed[0]
+    true = {
+        name.removesuffix(f"{TRUE_DISTRIBUTIONS}_dev"): one
+        for name, one in results.items()
+        if name.endswith(f"{TRUE_DISTRIBUTIONS}_dev")
+    }
+    return [
+        "SR is the share of flights that stopped on their own within 5 m of the goal; mean and median are the metres "
+        "between stop and goal. 95% intervals, over fields, are in brackets; flights in fewer than four fields have "
+        "none.",
+        "",
+        *systems_table(summaries),
+        "## Path metrics",
+        "",
+        "As docs/metrics.md defines them; the files of the results have their intervals.",
+        "",
+        *path_metrics_table(summaries),
+        *seeds_section(by_seed),
+        *ablations_section(by_seed, true),
+        *orders_section(by_seed),
+        "## Seen and unseen phrases",
+        "",
+        "Success with phrases that training may use, and with phrases that it never sees. Training may use the phrases "
+        f"of {_seen_shares(summaries)}." if _seen_shares(summaries) else "No instruction is made from a phrase.",
+        "",
+        *groups_table(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}),
+        "## By manoeuvre",
+        "",
+        "A flight counts once for each kind of manoeuvre that it contains.",
+        "",
+        *groups_table(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
         "## By start bearing",
         "",
         "Success by where the demonstrated path leads as seen from the drone at its start (docs/metrics.md).",
         "",
-        *_by_group(summaries, lambda summary: summary.by_bearing, str),
-    ]
+        *groups_table(summaries, lambda summary: summary.by_bearing),
+    ]  # fmt: skip
 
 
 def _duration(seconds: float) -> str:
@@ -137,22 +269,11 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _picture(part: Illustration, folder: Path) -> list[str]:
-    return [f"![{part.title}]({part.path.relative_to(folder)})", "", part.caption, ""]
-
-
-def _provenance(provenance: Provenance, folder: Path) -> list[str]:
-    machines: dict[str, list[str]] = {}
-    for name, time in provenance.times.items():
-        machines.setdefault(time.machine, []).append(name)
-    rows = [[name, _duration(time.seconds)] for name, time in provenance.times.items()]
-    total = sum(time.seconds for time in provenance.times.values())
-    rows.append(["total", _duration(total)])
-    if (seconds := elapsed(provenance.times.values())) is not None:
-        rows.append(["elapsed (some steps ran side by side)", _duration(seconds)])
-    hardware = [
-        f"* {machine}" + (f": {', '.join(names)}" if len(machines) > 1 else "") for machine, names in machines.items()
-    ]
+def _provenance(provenance: Provenance) -> list[str]:
+    rows = [[name, _duration(seconds)] for name, seconds in provenance.seconds.items()]
+    rows.append(["total", _duration(sum(provenance.seconds.values()))])
+    several = len(provenance.machines) > 1
+    hardware = [f"* {name}" + (f": {', '.join(steps)}" * several) for name, steps in provenance.machines.items()]
     seeds = ", ".join(f"{what} {seed}" for what, seed in provenance.seeds.items())
     return [
         f"Version {pvn.__version__}, preset {provenance.preset}. Seeds: {seeds}.",
@@ -166,58 +287,36 @@ def _provenance(provenance: Provenance, folder: Path) -> list[str]:
         *hardware,
         "",
         *table(("step", "wall time"), rows),
-        *(_picture(provenance.schedule, folder) if provenance.schedule else ()),
     ]
 
 
 def write_report(
-    path: Path,
-    summaries: Sequence[Summary],
-    provenance: Provenance,
-    illustrations: Sequence[Illustration] = (),
-    *,
-    further_seeds: Mapping[int, Sequence[Summary]] = {},
-    by_true_distributions: Mapping[str, Summary] = {},
+    path: Path, results: Mapping[str, Summary], provenance: Provenance, illustrations: Sequence[Illustration] = ()
 ) -> None:
-    """Write the report as Markdown; every number is computed from the summaries or taken from the paper.
+    """Write the report as Markdown; every number is computed from the results or taken from the paper.
 
-    further_seeds: results of training runs with other seeds than 0, by seed; differences between systems are then over
-    all runs. by_true_distributions: results by system, on the development split, of flights by true distributions.
+    results: by name (see `results_by_seed`).
     """
-    summaries = in_table_order(summaries)
-    by_seed = {0: summaries, **further_seeds}
-    facing = [summary for summary in summaries if summary.by_bearing]
-    pictures = [line for part in illustrations for line in (f"## {part.title}", "", *_picture(part, path.parent))]
+    pictures = [
+        line
+        for part in illustrations
+        for line in (
+            f"## {part.title}", "", f"![{part.title}]({part.path.relative_to(path.parent)})", "", part.caption, "",
+        )
+    ]  # fmt: skip
     lines = [
         "# Results beside the paper's",
         "",
-        f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, whose texts differ, so "
-        "the order of the systems can be compared, but the numbers only roughly. SR is the share of flights that "
-        "stopped on their own within 5 m of the goal; mean and median are the metres between stop and goal. 95% "
-        "intervals, over fields, are in brackets; flights in fewer than four fields have none.",
+        f"The paper's figures are from {SOURCE}, on LANI. Ours are on {provenance.corpus}, with "
+        f"{provenance.num_training:,} training segments, in a world of our own; nothing was flown on LANI's data. "
+        "Texts and world differ, so the order of the systems can be compared, but the numbers only roughly. Choices "
+        "were made on the development split (dev), so its figures are a little too good.",
         "",
-        *_results(summaries),
-        "Path metrics and the rest, as docs/metrics.md defines them; the JSON files of the results have the intervals.",
-        "",
-        *_others(summaries),
-        *_seeds(by_seed),
-        *ablations(by_seed, by_true_distributions),
-        *orders(by_seed),
-        "## Seen and unseen phrases",
-        "",
-        "Success with phrases that training may use, and with phrases that it never sees.",
-        "",
-        *_by_group(summaries, lambda summary: {"seen": summary.seen, "unseen": summary.unseen}, str),
-        "## By manoeuvre",
-        "",
-        "A flight counts once for each kind of manoeuvre that it contains.",
-        "",
-        *_by_group(summaries, lambda summary: summary.by_manoeuvre, lambda rate: f"{rate.value:.1f}"),
-        *(_bearings(facing) if facing else ()),
+        *result_sections(results),
         *pictures,
         "## How these results were obtained",
         "",
-        *_provenance(provenance, path.parent),
-    ]  # fmt: skip
+        *_provenance(provenance),
+    ]
     with replacing(path) as partial:
         partial.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from pvn.evaluation.facing import TURNED
 from pvn.evaluation.intervals import TOO_FEW, Estimate, bootstrap_difference
+from pvn.evaluation.manoeuvres import TURNED
 from pvn.evaluation.metrics import FlightMetrics
 from pvn.evaluation.summary import Group, Summary
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.statistics import LANI
-from pvn.evaluation.facing import FACES_WITHIN, degrees_off
+from pvn.evaluation.manoeuvres import FACES_WITHIN, degrees_off
 from pvn.evaluation.outcome import end_place
 from pvn.rollout.flight import FlightLog
 from pvn.world.landmarks import LANDMARK_NAMES

@@ -1,40 +1,36 @@
-"""Systems that flew the same segments: means over training runs, and paired differences."""
+"""Systems that flew the same segments: means over training runs, paired differences, and the paper's orders."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pvn.evaluation.comparison import (
+    ANALYSED,
+    COMPARED,
+    GAP,
+    TABLE,
+    compare_orderings,
+    compare_with_pvn,
+    difference_of,
+    mean_over_runs,
+    paper_row,
+)
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_difference, bootstrap_mean
-from pvn.evaluation.metrics import measure_flights
-from pvn.evaluation.pairing import difference_of, mean_over_runs
-from pvn.evaluation.summary import summarise
+from pvn.systems import SYSTEMS
 
 QUICK = Bootstrap(num_resamples=2000)
-
-
-@pytest.fixture(scope="module")
-def with_successes(paragraph):
-    """Results in which flights (fields, flights of a field) reached their goals or not."""
-    demonstrations = [segment.demonstration for segment in paragraph]
-    paths = [demonstration.path for demonstration in demonstrations]
-    summary = summarise("pvn", "dev", measure_flights(paths, [True] * len(paths), demonstrations), paragraph)
-
-    def make(reached):
-        reached = np.asarray(reached, bool)
-        rate = 100 * float(reached.mean())
-        successes = {field: tuple(flights) for field, flights in enumerate(reached.tolist())}
-        overall = replace(summary.overall, sr=Estimate(rate, 0.0, 100.0), environments=len(reached))
-        return replace(summary, overall=overall, successes=successes)
-
-    return make
 
 
 def flights(seed, rate, num_fields=60):
     return np.random.default_rng(seed).random((num_fields, 5)) < rate
 
 
-def test_a_paired_difference_is_that_of_the_single_flights(with_successes):
+def width(estimate):
+    return estimate.high - estimate.low
+
+
+def test_a_paired_difference_is_the_one_between_the_single_flights(with_successes):
     one, other = flights(0, 0.7), flights(1, 0.5)
     found = difference_of({0: with_successes(one)}, {0: with_successes(other)}, QUICK)
     fields = np.repeat(np.arange(60), 5)
@@ -74,17 +70,12 @@ def test_runs_of_the_same_seeds_are_resampled_as_pairs(with_successes):
     assert paired.points == pytest.approx(independent.points) and paired.interval.low > 0 > independent.interval.low
 
 
-def test_other_flights_are_not_paired(with_successes):
+def test_other_flights_are_not_paired_and_one_field_tells_nothing(with_successes):
     one, fewer = with_successes(flights(0, 0.7)), with_successes(flights(0, 0.7, num_fields=59))
-    unknown = replace(one, successes={})
-    for other in (fewer, unknown, with_successes(flights(0, 0.7)[:, :4])):
+    for other in (fewer, with_successes(flights(0, 0.7)[:, :4])):
         assert difference_of({0: one}, {0: other}, QUICK).interval is None
     alone = with_successes(flights(0, 0.7, num_fields=1))
-    assert difference_of({0: alone}, {0: alone}, QUICK).interval == Estimate(0.0), "one field tells nothing"
-
-
-def width(estimate):
-    return estimate.high - estimate.low
+    assert difference_of({0: alone}, {0: alone}, QUICK).interval == Estimate(0.0)
 
 
 def test_the_mean_of_one_run_has_the_interval_over_fields(with_successes):
@@ -102,13 +93,44 @@ def test_runs_that_differ_widen_the_mean_and_more_of_the_same_do_not(with_succes
     assert width(alike) < width(once) < width(unlike)
     # In one resample of 27 the worst run is drawn three times, and the interval leaves out one of 40 on each side.
     assert [unlike.value, unlike.low, unlike.high] == pytest.approx([60, 40, 80], abs=6)
-    run = with_successes(flights(0, 0.6))
-    again = mean_over_runs(dict.fromkeys(range(3), run), QUICK)
-    assert again.value == once.value and width(again) == pytest.approx(width(once), rel=0.1), (
-        "the same run adds nothing"
-    )
+    again = mean_over_runs(dict.fromkeys(range(3), with_successes(flights(0, 0.6))), QUICK)
+    assert again.value == once.value and width(again) == pytest.approx(width(once), rel=0.1)
 
 
-def test_the_mean_of_results_without_single_flights_has_no_interval(with_successes):
-    old = replace(with_successes(flights(0, 0.6)), successes={})
-    assert mean_over_runs({0: old, 1: with_successes(flights(1, 0.6))}).low is None
+def test_the_papers_table_is_as_printed():
+    rows = {(name, split): row for name, system in SYSTEMS.items() for split, row in system.paper.items()}
+    assert len(rows) == 16 and rows["pvn", "test"].sr == 41.21 and rows["pvn-full-observation", "dev"].sr == 60.59
+    assert round(rows["pvn", "test"].sr - rows["gsmn", "test"].sr, 2) == 16.85  # as in its abstract
+    assert rows["pvn-half-height", "dev"] == rows["pvn-height-0.7", "dev"], "two readings of one row"
+    assert set(rows) <= set(TABLE) and len(TABLE) == 2 * len(COMPARED) + len(ANALYSED) == 21
+    assert all(paper_row(*row) == rows.get(row) for row in TABLE) and paper_row("own-pvn", "test") is None
+
+
+def test_orders_are_judged_by_paired_differences(with_successes):
+    shares = {"pvn": [1, 0.5], "gsmn": [0.75, 0.25], "chaplot": [1, 0], "average": [1, 0.25], "stop": [0, 0]}
+    summaries = [
+        with_successes([[flight < 4 * share for flight in range(4)] for share in fields * 20], name, "test")
+        for name, fields in shares.items()
+    ]
+    found = compare_orderings({0: [*summaries, replace(summaries[-1], split="dev")]})  # that row the paper has not
+    assert all(one.paper_gap > GAP and one.split == "test" for one in found)
+    pairs = {(one.first, one.second): one for one in found}
+    assert len(found) == 10, "each pair of five systems once, the better one in the paper first"
+    # The systems' own intervals all overlap.
+    assert pairs["pvn", "gsmn"].verdict == "holds" and pairs["pvn", "gsmn"].difference.points == 25
+    assert pairs["chaplot", "average"].verdict == "reversed" and pairs["chaplot", "average"].difference.points == -12.5
+    assert pairs["gsmn", "chaplot"].verdict == "undecided" and pairs["gsmn", "chaplot"].difference.points == 0
+
+
+def test_ablations_are_compared_with_pvn_over_all_runs(with_successes):
+    def flown(share, system):
+        return with_successes([[flight < 4 * share for flight in range(4)]] * 9, system)
+
+    runs = {
+        seed: [flown(share, "pvn"), flown(share - 0.25, "pvn-no-aux"), flown(0.25, "gsmn")]
+        for seed, share in enumerate((0.5, 1.0))
+    }
+    (no_aux,) = compare_with_pvn(runs)
+    assert (no_aux.first, no_aux.second, no_aux.difference.num_runs) == ("pvn-no-aux", "pvn", (2, 2))
+    assert no_aux.difference.interval == Estimate(-25, -25, -25) and no_aux.verdict == "holds"
+    assert compare_with_pvn({0: runs[0][1:]}) == []
