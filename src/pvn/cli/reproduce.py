@@ -1,29 +1,48 @@
-"""`pvn reproduce`: the paper's results table, from the corpus to the report."""
+"""`pvn reproduce`: the paper's results table, from the corpus to the report, as a list of steps.
+
+A step is a command with its options, and the file that the command writes last. It is skipped where that file exists.
+So several processes can work in one folder, as long as they are given different systems (`--agent`).
+"""
 
 from __future__ import annotations
 
-import os
-import sys
+import shlex
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pvn.cli.corpus import CorpusMake
 from pvn.cli.evaluate import Evaluate
 from pvn.cli.options import Device, PaperSystemNames
-from pvn.cli.reproduction_folder import PREDICTING, ReproductionFolder
 from pvn.cli.train import Train
-from pvn.systems import SYSTEMS, TRUE_DISTRIBUTIONS, PaperPreset
+from pvn.systems import AGENT_FILE, SYSTEMS, TRUE_DISTRIBUTIONS, PaperPreset
+
+if TYPE_CHECKING:
+    from pvn.evaluation.summary import Summary
+    from pvn.viz.illustrations import Illustration
 
 SIZES = {"paper": 27_965, "quick": 27_965, "literal": 27_965, "smoke": 1_000}
 """Segments of the corpus that is made, by preset."""
 LIMITS = {"paper": None, "quick": None, "literal": None, "smoke": 60}
 """Flights over each split, by preset."""
-WAITING_S = 1.0
-"""Seconds between two looks for a step that can be taken."""
+PREDICTING = "pvn"
+"""The system whose predictions are evaluated on the development split: the paper's bound, and calibration."""
+COMMANDS = {CorpusMake: "pvn corpus make", Train: "pvn train", Evaluate: "pvn evaluate"}
+
+
+def command_line(verb: Any, name: str) -> str:
+    """A command as it is typed: its name, and the options that differ from their defaults."""
+    words = shlex.split(name)
+    for option in fields(verb):
+        value = getattr(verb, option.name)
+        default = option.default_factory() if option.default_factory is not MISSING else option.default
+        if value != default and value is not None:
+            values = value if isinstance(value, tuple) else () if value is True else (value,)
+            words += [f"--{option.name.replace('_', '-')}", *map(str, values)]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -31,42 +50,35 @@ class Step:
     """A step of the reproduction."""
 
     name: str
-    act: Callable[[], object]
-    is_finished: Callable[[], bool]
-    is_ready: Callable[[], bool] = lambda: True
-    """Whether what it needs of other steps is there."""
+    verb: CorpusMake | Train | Evaluate
+    output: Path
+    """The file that the command writes last."""
+    agent: Path | None = None
+    """The agent that flies; what is older than it is outdated."""
+    result: str | None = None
+    """The name of its result: "pvn_dev", "seed1/pvn_dev"."""
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether its output is there, and not outdated."""
+        if not self.output.exists():
+            return False
+        return not (self.agent and self.agent.exists() and self.agent.stat().st_mtime > self.output.stat().st_mtime)
 
-def _train(verb: Train) -> None:
-    import torch
+    def run(self) -> None:
+        """Run the command; an agent that was trained again since flies again."""
+        if not isinstance(self.verb, Evaluate):
+            self.verb.run()
+            if isinstance(self.verb, Train):
+                import torch
 
-    verb.run()
-    # Code compiled for one network is useless for the next, and would fill torch's limited cache.
-    torch.compiler.reset()
-
-
-def _evaluate(verb: Evaluate) -> None:
-    for found in verb.evaluate().evaluated:
-        summary, rate = found.summary, found.summary.overall.sr
-        print(f"{summary.system}, {summary.split}: success {rate.value:.1f}% {rate.bracket()}")
-
-
-def _evaluate_afresh(verb: Evaluate, folder: ReproductionFolder, system: str, split: str) -> None:
-    """Resume an evaluation; flights of an agent that was trained again since are deleted first."""
-    if folder.summary(system, split).exists():  # everything was flown, and yet the step is not finished
-        folder.flights(system, split).unlink(missing_ok=True)
-        folder.summary(system, split).unlink()
-    _evaluate(verb)
-
-
-def _help(reproduction: Reproduce, log: Path) -> None:
-    """Take steps of a reproduction beside the process that began it."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        for stream in (sys.stdout, sys.stderr):  # those of the processes that it starts, too
-            os.dup2(file.fileno(), stream.fileno())
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    reproduction.take_steps()
+                # Code compiled for one network is useless for the next, and would fill torch's limited cache.
+                torch.compiler.reset()
+            return
+        if self.result is not None and self.output.exists():
+            self.output.with_name(f"{self.output.stem}.safetensors").unlink(missing_ok=True)
+        for found in self.verb.evaluate().evaluated:
+            print(f"{found.summary.system}, {found.summary.split}: success {found.summary.overall.sr}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +89,15 @@ class Reproduce:
     """
 
     out: Path
-    """Folder for corpus, runs, results, times.json and report.md."""
+    """Folder for corpus, runs, results, figures and report.md; results.json.xz has the figures for programs."""
     preset: PaperPreset = "paper"
     """Which recipe: paper, quick, which takes half the steps, and literal, which has none of our changes, need a GPU;
     smoke shows on a CPU that everything works."""
     device: Device = "cpu"
     """Where to train and fly."""
     agent: PaperSystemNames = ()
-    """Only these systems of the table, and the training they need; the report has all that are finished."""
+    """Only these systems of the table, and the training they need; the report has all that are finished. Several
+    commands can work in one folder at the same time if no two train the same system."""
     corpus: Path | None = None
     """A corpus to use instead of the bundled one."""
     size: int | None = None
@@ -94,241 +107,268 @@ class Reproduce:
     seeds: int = 1
     """Train PVN, no aux, no goal and no DAgger this many times, with seeds 0, 1, ...; the rows that fly with their
     weights are flown as often. The runs and results of seed 1 are in seed1/, and so on."""
-    jobs: int = 1
-    """Steps at a time, each in a process of its own. What the others print is in logs/job1.log, and so on."""
 
     def run(self) -> None:
         """Run the steps that are not finished, and write the report."""
         from pvn.cli.progress import working
-        from pvn.processes import beside
 
         self._check()
+        for step in self.steps():
+            if step.is_finished:
+                print(f"{step.name}: already finished")
+                continue
+            print(f"{step.name}: starts")
+            with self._timed(step.name):
+                step.run()
+            if isinstance(step.verb, CorpusMake | Train):
+                self._note_origin()
+        with working("flying and drawing for the report"):
+            print(f"report: {self._report()}")
+
+    @property
+    def corpus_folder(self) -> Path:
+        """Where the corpus is: in the folder, or elsewhere if it is the user's own."""
+        return self.corpus or self.out / "corpus"
+
+    @property
+    def origin(self) -> Path:
+        """A file with the preset and the fingerprint of the corpus of everything in the folder."""
+        return self.out / "reproduction.json"
+
+    def runs(self, seed: int) -> Path:
+        """One folder for each training run with a seed."""
+        return self._of_seed(seed) / "runs"
+
+    def results(self, seed: int) -> Path:
+        """Flights and summaries of all systems."""
+        return self._of_seed(seed) / "results"
+
+    def _of_seed(self, seed: int) -> Path:
+        return self.out if seed == 0 else self.out / f"seed{seed}"
+
+    def stem(self, name: str, split: Any, seed: int = 0) -> Path:
+        """Path of results, without the suffix; needs the corpus if the number of flights is limited."""
+        from pvn.corpus.store import count_segments
+        from pvn.evaluation.evaluate import result_stem
+
+        limit = self.limit or LIMITS[self.preset]
+        num_segments = 0 if limit is None else min(limit, count_segments(self.corpus_folder).get(split, 0))
+        return result_stem(self.results(seed), name, split, limit, num_segments)
+
+    def finished_everything(self) -> Reproduce:
+        """The same for all systems and for all seeds that are in the folder."""
+        seeds = [path.name.removeprefix("seed") for path in self.out.glob("seed*")]
+        return replace(self, agent=(), seeds=1 + max([0, *(int(seed) for seed in seeds if seed.isdecimal())]))
+
+    def steps(self) -> Iterator[Step]:
+        """Every step between corpus and report; those that others need come before them."""
         if self.corpus is None:
-            with self.folder.locked("corpus"):
-                self._take(Step("corpus", self._corpus_made.run, lambda: self.folder.has_corpus))
-        logs = [self.out / "logs" / f"job{job}.log" for job in range(1, self.jobs)]
-        with beside([partial(_help, self, log) for log in logs]) as helpers:
-            self.take_steps()
-        for helper, log in zip(helpers, logs, strict=True):
-            if helper.exitcode:
-                print(f"{log}: the process that writes here failed; its steps were taken over")
-        with self.folder.locked("report"), working("flying and drawing for the report"):
-            from pvn.cli.reproduction_report import report_reproduction
-
-            report = report_reproduction(
-                self.folder,
-                corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
-                commands=self.commands(),
-                seed=Train.seed,
-                device=self.device,
-            )
-        print(f"report: {report}")
-
-    def take_steps(self) -> None:
-        """Run every step that is not finished; those that other processes are working on are left to them.
-
-        A step whose process ends without finishing it is taken over.
-        """
-        left, said = list(self.steps()), set[str]()
-        while left:
-            elsewhere = []  # steps that other processes are working on
-            for step in left:
-                with self.folder.if_free(step.name) as is_mine:
-                    if not is_mine:
-                        elsewhere.append(step.name)
-                    elif step.is_ready():
-                        self._take(step)
-                        left.remove(step)
-                        break
-            else:
-                if not elsewhere:
-                    raise ValueError(
-                        f"{left[0].name}: what it needs is not in {self.out}, though the steps before it are finished; "
-                        "expected that nothing there is deleted or changed meanwhile, or dated in the future; give the "
-                        "same command again"
-                    )
-                if elsewhere[0] not in said:
-                    print(f"{elsewhere[0]}: waiting for another process that is working on it")
-                    said.add(elsewhere[0])
-                time.sleep(WAITING_S)
-
-    def _take(self, step: Step) -> None:
-        """Run a step that nobody else works on, unless it is finished."""
-        if step.is_finished():
-            print(f"{step.name}: already finished")
-            return
-        print(f"{step.name}: starts")
-        with self.folder.timed(step.name, self.device):
-            step.act()
-
-    @cached_property
-    def folder(self) -> ReproductionFolder:
-        """Where everything is."""
-        return ReproductionFolder(
-            out=self.out,
-            corpus=self.corpus or self.out / "corpus",
-            preset=self.preset,
-            limit=self.limit or LIMITS[self.preset],
-        )
-
-    @property
-    def _size(self) -> int:
-        return self.size or SIZES[self.preset]
-
-    @property
-    def _corpus_made(self) -> CorpusMake:
-        """The corpus of the table: phrases alone, as LANI's size and the results so far are about."""
-        return CorpusMake(out=self.folder.corpus, size=self._size, without=("natural",))
-
-    @property
-    def _folders(self) -> list[ReproductionFolder]:
-        """Where runs and results are, one for each seed."""
-        return [replace(self.folder, seed=seed) for seed in range(self.seeds)]
+            # Phrases alone: the table is about them, and the corpus then has LANI's size.
+            verb = CorpusMake(out=self.corpus_folder, size=self.size or SIZES[self.preset], without=("natural",))
+            yield Step("corpus", verb, self.corpus_folder / "corpus.json")
+        for seed in range(self.seeds):
+            yield from self._training(seed)
+            yield from self._flights(seed)
+        rows = self._rows()
+        for name in self._executed(rows):
+            yield self._evaluation(name, "dev", is_true=True)
+        if (PREDICTING, "dev") in rows:
+            step = self._evaluation(PREDICTING, "dev")
+            assert isinstance(step.verb, Evaluate)
+            picture = self.results(0) / f"calibration_{self.stem(PREDICTING, 'dev').name}.png"
+            bound = replace(step.verb, bound=True)
+            yield replace(step, name="evaluate predictions", verb=bound, output=picture, result=None)
 
     def _rows(self, seed: int = 0) -> list[tuple[str, Any]]:
-        """Systems to fly, each with a split."""
-        from pvn.evaluation.paper import TABLE
+        """Systems to fly, each with a split; with further seeds those that are close to each other alone."""
+        from pvn.evaluation.comparison import TABLE
 
         rows = [(name, split) for name, split in TABLE if not self.agent or name in self.agent]
         runs = {row: SYSTEMS[row[0]].run for row in rows}
         return [row for row, run in runs.items() if seed == 0 or (run is not None and SYSTEMS[run].is_close)]
 
-    def _runs(self, seed: int = 0) -> list[str]:
-        """Training runs that those systems need, those first whose stage 1 others take."""
+    def _training(self, seed: int) -> Iterator[Step]:
+        """Training runs that the rows need, those first whose stage 1 others take."""
         runs = [run for name, _ in self._rows(seed) if (run := SYSTEMS[name].run) is not None]
-        return list(dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None))
+        names = dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None)
+        for name in names:
+            lender, out = SYSTEMS[name].stage1_of, self.runs(seed) / name
+            verb = Train(
+                corpus=self.corpus_folder, out=out, agent=name, preset=self.preset, device=self.device, seed=seed,
+                stage1_from=None if lender is None else self.runs(seed) / lender, resume=True,
+            )  # fmt: skip
+            yield Step(f"train {name}{_note(seed)}", verb, out / AGENT_FILE)
 
-    def _training(self, run: str, folder: ReproductionFolder) -> Train:
-        lender = SYSTEMS[run].stage1_of
-        return Train(
-            corpus=folder.corpus, out=folder.runs / run, agent=run, preset=self.preset, device=self.device,
-            seed=folder.seed, stage1_from=None if lender is None else folder.runs / lender, resume=True,
+    def _flights(self, seed: int) -> Iterator[Step]:
+        for name, split in self._rows(seed):
+            yield self._evaluation(name, split, seed)
+
+    def _evaluation(self, name: str, split: Any, seed: int = 0, is_true: bool = False) -> Step:
+        """Flights of a system; is_true: by true distributions."""
+        verb = Evaluate(
+            agent=(name,), corpus=self.corpus_folder, split=split, limit=self.limit or LIMITS[self.preset],
+            device=self.device, runs=self.runs(seed), out=self.results(seed), true_distributions=is_true,
         )  # fmt: skip
+        stem = self.stem(name + TRUE_DISTRIBUTIONS * is_true, split, seed)
+        run = SYSTEMS[name].run
+        return Step(
+            name=f"evaluate {name} {split}{' by true distributions' * is_true}{_note(seed)}",
+            verb=verb,
+            output=stem.with_name(f"{stem.name}.json"),  # with_suffix would take ".7_dev" for a suffix
+            agent=None if run is None else self.runs(seed) / run / AGENT_FILE,
+            result=f"seed{seed}/" * (seed > 0) + f"{name}{TRUE_DISTRIBUTIONS * is_true}_{split}",
+        )
 
-    def _evaluation(self, names: tuple[str, ...], split: Any, folder: ReproductionFolder) -> Evaluate:
-        return Evaluate(
-            agent=names, corpus=folder.corpus, split=split, limit=folder.limit, device=self.device, runs=folder.runs,
-            out=folder.results,
-        )  # fmt: skip
-
-    def _executed(self) -> list[str]:
+    @staticmethod
+    def _executed(rows: list[tuple[str, Any]]) -> list[str]:
         """Systems whose second stage is flown by true distributions, too; another height would not change it."""
-        rows = [SYSTEMS[name] for name, split in self._rows() if split == "dev"]
+        systems = [SYSTEMS[name] for name, split in rows if split == "dev"]
         return [
             system.name
-            for system in rows
+            for system in systems
             if system.run is not None
             and SYSTEMS[system.run].training == "two stages"
             and not system.flight_changes.has_ideal_act
             and system.flight_changes.altitude is None
         ]
 
-    def steps(self) -> Iterator[Step]:
-        """Every step between corpus and report; those that others need come before them."""
-        for folder in self._folders:
-            yield from self._steps_of(folder)
-
-    def _steps_of(self, folder: ReproductionFolder) -> Iterator[Step]:
-        """Training and flights with one seed."""
-        rows, note = self._rows(folder.seed), "" if folder.seed == 0 else f", seed {folder.seed}"
-        for run in self._runs(folder.seed):
-            act = partial(_train, self._training(run, folder))
-            is_ready = partial(folder.has_agent, SYSTEMS[run].stage1_of)
-            yield Step(f"train {run}{note}", act, folder.agent(run).exists, is_ready)
-        for name, split in rows:
-            act = partial(_evaluate_afresh, self._evaluation((name,), split, folder), folder, name, split)
-            done, is_ready = partial(folder.has_results, name, split), partial(folder.has_agent, SYSTEMS[name].run)
-            yield Step(f"evaluate {name} {split}{note}", act, done, is_ready)
-        for name in self._executed() if folder.seed == 0 else ():
-            verb = replace(self._evaluation((name,), "dev", folder), true_distributions=True)
-            act = partial(_evaluate_afresh, verb, folder, f"{name}{TRUE_DISTRIBUTIONS}", "dev")
-            done = partial(folder.has_results, name, "dev", TRUE_DISTRIBUTIONS)
-            is_ready = partial(folder.has_agent, SYSTEMS[name].run)
-            yield Step(f"evaluate {name} dev by true distributions", act, done, is_ready)
-        if PREDICTING in rows and folder.seed == 0:
-            verb = replace(self._evaluation(PREDICTING[:1], PREDICTING[1], folder), bound=True)
-            done, is_ready = partial(folder.has_predictions, *PREDICTING), partial(folder.has_flown, *PREDICTING)
-            yield Step("evaluate predictions", partial(_evaluate, verb), done, is_ready)
-
     def commands(self) -> tuple[str, ...]:
         """The same as commands that can be run one by one."""
-        corpus = self.folder.corpus
-        lines = [] if self.corpus else [f"pvn corpus make --size {self._size} --without natural --out {corpus}"]
-        return (*lines, *(line for folder in self._folders for line in self._commands_of(folder)), self._command())
+        verbs = (
+            replace(step.verb, resume=False) if isinstance(step.verb, Train) else step.verb for step in self.steps()
+        )
+        return (*(command_line(verb, COMMANDS[type(verb)]) for verb in verbs), command_line(self, "pvn reproduce"))
 
-    def _commands_of(self, folder: ReproductionFolder) -> Iterator[str]:
-        """Training and flights with one seed."""
-        rows, where = self._rows(folder.seed), f"--device {self.device}"
-        seed = "" if folder.seed == 0 else f" --seed {folder.seed}"
-        for run in self._runs(folder.seed):
-            lender = SYSTEMS[run].stage1_of
-            yield (
-                f"pvn train --agent {run} --preset {self.preset} --corpus {folder.corpus} --out {folder.runs / run} "
-                + where
-                + seed
-                + ("" if lender is None else f" --stage1-from {folder.runs / lender}")
-            )
-        limit = "" if folder.limit is None else f" --limit {folder.limit}"
-        groups = {
-            split: " ".join(name for name, own in rows if own == split)
-            for split in dict.fromkeys(split for _, split in rows)
+    def _report(self) -> Path:
+        """Draw the figures and write the report, of all systems that are finished; returns its path."""
+        from pvn.corpus.store import count_segments, origin
+        from pvn.evaluation.intervals import Bootstrap
+        from pvn.evaluation.summary import read_summary, write_summaries
+        from pvn.learning.checkpoint import read_json
+        from pvn.viz.results_page import Provenance, write_report
+
+        steps = {step.name: step for step in self.finished_everything().steps()}
+        results = {
+            step.result: read_summary(step.output) for step in steps.values() if step.result and step.is_finished
         }
-        evaluations = [(names, split, "") for split, names in groups.items()]
-        if folder.seed == 0 and (executed := self._executed()):
-            evaluations.append((" ".join(executed), "dev", " --true-distributions"))
-        if PREDICTING in rows and folder.seed == 0:
-            evaluations.append((*PREDICTING, " --bound"))
-        for names, split, option in evaluations:
-            yield (
-                f"pvn evaluate --agent {names} --corpus {folder.corpus} --split {split} --runs {folder.runs} "
-                f"--out {folder.results} {where}{limit}{option}"
-            )
+        write_summaries(self.out / "results.json.xz", results)
+        times = [read_json(path) for path in (self.out / "times").glob("*.json")]
+        times = sorted(times, key=lambda one: list(steps).index(one["step"]) if one["step"] in steps else len(steps))
+        provenance = Provenance(
+            preset=self.preset,
+            corpus=f"the corpus {self.corpus.name}" if self.corpus else "the bundled corpus",
+            commands=self.commands(),
+            seeds={
+                "corpus": int(origin(self.corpus_folder).get("seed", 0)),
+                "training": 0,
+                "intervals": Bootstrap().seed,
+            },
+            seconds={one["step"]: one["seconds"] for one in times},
+            machines={
+                name: [one["step"] for one in times if one["machine"] == name]
+                for name in dict.fromkeys(one["machine"] for one in times)
+            },
+            num_training=count_segments(self.corpus_folder).get("train", 0),
+        )
+        path = self.out / "report.md"
+        write_report(path, results, provenance, self._illustrations(results, steps))
+        return path
 
-    def _command(self) -> str:
-        """This very command."""
-        seeds, jobs = (None if number == 1 else number for number in (self.seeds, self.jobs))
-        given = {"corpus": self.corpus, "size": self.size, "limit": self.limit, "seeds": seeds, "jobs": jobs}
-        options = "".join(f" --{name} {value}" for name, value in given.items() if value is not None)
-        agents = f" --agent {' '.join(self.agent)}" if self.agent else ""
-        return f"pvn reproduce --out {self.out} --preset {self.preset} --device {self.device}{agents}{options}"
+    def _illustrations(self, results: Mapping[str, Summary], steps: Mapping[str, Step]) -> list[Illustration]:
+        """The figures about systems and their flights."""
+        from pvn.corpus.store import read_corpus
+        from pvn.evaluation.flights import read_flights
+        from pvn.evaluation.pilots import load_pilot
+        from pvn.learning.checkpoint import read_json
+        from pvn.viz.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
+        from pvn.viz.results_page import results_by_seed
+
+        figures, runs, stem = self.out / "figures", self.runs(0), self.stem(PREDICTING, "dev")
+        illustrations = illustrate_results(figures, results_by_seed(results)[0], runs)
+        if f"{PREDICTING}_dev" in results:
+            pilot = load_pilot(PREDICTING, runs=runs, device=self.device)
+            flights, _ = read_flights(stem.with_name(f"{stem.name}.safetensors"))
+            segments = read_corpus(self.corpus_folder, ("dev",))["dev"]
+            illustrations += illustrate_flights(figures, segments, flights, pilot, device=self.device)
+        if steps["evaluate predictions"].is_finished:
+            report = read_json(stem.with_name(f"bound_{stem.name}.json"))
+            illustrations.append(illustrate_prediction_quality(steps["evaluate predictions"].output, report))
+        return illustrations
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        """Note how long a step took, all attempts together, in a file of the step's."""
+        from pvn.learning.checkpoint import read_json, write_json
+        from pvn.viz.results_page import describe_machine
+
+        path, began = self.out / "times" / f"{name.replace(' ', '_')}.json", time.perf_counter()
+        try:
+            yield
+        finally:
+            earlier = read_json(path)["seconds"] if path.exists() else 0.0
+            seconds = earlier + time.perf_counter() - began
+            write_json(path, {"step": name, "seconds": round(seconds, 1), "machine": describe_machine(self.device)})
+
+    def _note_origin(self) -> None:
+        from pvn.corpus.store import identity
+        from pvn.learning.checkpoint import write_json
+
+        write_json(self.origin, {"preset": self.preset, "corpus": identity(self.corpus_folder)})
 
     def _check(self) -> None:
         """Refuse options that contradict each other, or what is in the folder."""
-        from pvn.corpus.store import origin
+        from pvn.corpus.store import identity
+        from pvn.learning.checkpoint import read_json
         from pvn.simulator.simulator import checked_device
 
         checked_device(self.device)
-        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds), ("jobs", self.jobs)):
+        for name, value in (("size", self.size), ("limit", self.limit), ("seeds", self.seeds)):
             if value is not None and value < 1:
                 raise ValueError(f"{name}: got {value}, expected at least 1")
         if self.corpus is not None:
-            self._check_corpus(self.corpus)
-        self.folder.check_same()
-        if self.corpus is None and self.folder.has_corpus:
-            if "natural" in origin(self.folder.corpus):
+            self._check_own_corpus(self.corpus)
+        there = read_json(self.origin) if self.origin.exists() else {"preset": self.preset}
+        if there["preset"] != self.preset:
+            raise ValueError(
+                f"preset: got {self.preset}, but {self.out} holds a reproduction with preset {there['preset']}; "
+                "use that, or choose another --out"
+            )
+        if (self.corpus_folder / "corpus.json").exists():
+            if there.get("corpus", identity(self.corpus_folder)) != identity(self.corpus_folder):
                 raise ValueError(
-                    f"{self.folder.corpus}: has natural instructions, expected phrases alone, as the table's other "
-                    "results; make it again with --without natural, or choose another --out"
+                    f"{self.out}: holds a reproduction with another corpus than {self.corpus_folder}; use that one, or "
+                    "choose another --out"
                 )
-            size = origin(self.folder.corpus).get("size")
-            if size != self._size:
-                raise ValueError(
-                    f"{self.folder.corpus}: made with size {size}, expected {self._size}; add --size {size}, or choose "
-                    "another --out"
-                )
-        runs = [(run, folder) for folder in self._folders for run in self._runs(folder.seed)]
-        if self.folder.has_corpus and not all(folder.agent(run).exists() for run, folder in runs):
-            for run, folder in runs:  # a table compares runs of one recipe
-                self._training(run, folder).check_recipe()
+            self._check_made()
 
-    def _check_corpus(self, corpus: Path) -> None:
-        """Refuse a corpus without the splits that are trained on and flown."""
-        from pvn.corpus.segments import SPLITS
+    def _check_own_corpus(self, corpus: Path) -> None:
+        """Refuse a user's corpus without the splits that are trained on and flown."""
         from pvn.corpus.store import count_segments
 
         if self.size is not None:
             raise ValueError(f"size: got {self.size} with --corpus, which has its own; leave one of them out")
-        counts, needed = count_segments(corpus), {"train", *(split for _, split in self._rows())}
-        missing = [split for split in SPLITS if split in needed and not counts.get(split)]
+        counts = count_segments(corpus)
+        missing = sorted({"train", *(split for _, split in self._rows())} - {*counts})
         if missing:
-            raise ValueError(f"{corpus}: has no segments in split {missing[0]}, expected some to train on and fly")
+            raise ValueError(f"{corpus}: has no segments in split {missing[-1]}, expected some to train on and fly")
+
+    def _check_made(self) -> None:
+        """Refuse a folder whose corpus or runs were made otherwise."""
+        from pvn.corpus.store import origin
+
+        made, size = origin(self.corpus_folder), self.size or SIZES[self.preset]
+        if self.corpus is None and ("natural" in made or made.get("size") != size):
+            also = " and natural instructions" if "natural" in made else ""
+            raise ValueError(
+                f"{self.corpus_folder}: made with size {made.get('size')}{also}, expected size {size} without natural "
+                "instructions; give that --size, or choose another --out"
+            )
+        runs = [step for seed in range(self.seeds) for step in self._training(seed)]
+        if not all(step.is_finished for step in runs):
+            for step in runs:  # a table compares runs of one recipe
+                assert isinstance(step.verb, Train)
+                step.verb.check_recipe()
+
+
+def _note(seed: int) -> str:
+    return "" if seed == 0 else f", seed {seed}"
