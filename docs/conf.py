@@ -1,6 +1,15 @@
 """How Sphinx builds the documentation: `make docs`."""
 
+import sys
+from pathlib import Path
+
 import pvn
+
+# The page with all tables is made from the stored results.
+sys.path.insert(0, str(Path(__file__).parent))
+import results_tables
+
+results_tables.main()
 
 project = "PVN"
 author = "the PVN developers"

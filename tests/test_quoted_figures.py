@@ -10,6 +10,8 @@ import json
 import math
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import FULL_SIZE, NOISE, plan_split, split_sizes
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_segments
-from pvn.evaluation.summary import Summary
+from pvn.evaluation.summary import read_summaries
 from pvn.geometry import Camera
 from pvn.simulator.interface import SimulatorConfig
 from pvn.viz.film import FRAMES_PER_STEP
@@ -90,12 +92,16 @@ def flown(page, number):
     return numbers_after(r"stopped (\d+) m from the gorilla after (\d+) steps", program(page, number))
 
 
-def results(stem):
-    return Summary.from_json(json.loads((ROOT / "docs" / "results" / f"{stem}.json").read_text()))
+def results(name, family="table"):
+    return read_summaries(ROOT / "docs" / "results" / f"{family}.json.xz")[name]
 
 
-def rates(*stems):
-    return [results(stem).overall.sr.value for stem in stems]
+def shipped(name):
+    return results(f"shipped/{name}", "plus")
+
+
+def rates(*names):
+    return [results(name).overall.sr.value for name in names]
 
 
 def with_interval(estimate):
@@ -104,15 +110,14 @@ def with_interval(estimate):
 
 def split_rates(part):
     """Success on the test split, with intervals for PVN and pvn-plus; part: "overall", or "unseen" phrases."""
-    stems = ("plus/shipped/pvn-plus_test_phrases", "pvn_test", "gsmn_test", "chaplot_test")
-    ours, paper, gsmn, chaplot = (getattr(results(stem), part).sr for stem in stems)
+    summaries = (shipped("pvn-plus_test_phrases"), *map(results, ("pvn_test", "gsmn_test", "chaplot_test")))
+    ours, paper, gsmn, chaplot = (getattr(summary, part).sr for summary in summaries)
     return [*with_interval(ours), *with_interval(paper), gsmn.value, chaplot.value]
 
 
 def natural_row(agent):
-    """Success of an agent on natural instructions, with its interval, in the table of the results page."""
-    page = (ROOT / "docs" / "results.md").read_text()
-    return numbers_after(rf"\| {agent} \| 300, natural dev \| ([\d.]+) \(([\d.]+) to ([\d.]+)\)", page)
+    """Success of an agent on natural instructions, with its interval."""
+    return with_interval(shipped(f"{agent}_dev_natural").overall.sr)
 
 
 def film_steps():
@@ -122,9 +127,9 @@ def film_steps():
 
 
 def oracle_figures():
-    report = json.loads(printed("pvn bench oracle --json"))
-    names = ("mean_steps", "metres_per_step", "mean_distance", "median_distance", "success_percent")
-    return [report["segments"], *(report[name] for name in (*names, "mean_start_goal", "median_start_goal"))]
+    command = [sys.executable, ROOT / "benchmarks" / "oracle.py"]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return [report["segments"], *report["here"].values()]
 
 
 def natural_counts():
@@ -163,7 +168,7 @@ QUOTES = [
         "| test: # instructions in unseen fields | #% (# to #) | #% (# to #) | #% | #% | | its 30% in phrases that no "
         "training uses | #% (# to #) | #% (# to #) | #% | #% | | development: 300 instructions in a voice never read | "
         "#% (# to #) | #% (# to #) | | |",
-        "docs/results.md, and docs/results: plus/shipped, pvn_test.json, gsmn_test.json and chaplot_test.json",
+        "docs/results",
         lambda: [
             results("pvn_test").overall.flights,
             *(figure for part in ("overall", "unseen") for figure in split_rates(part)),
@@ -176,11 +181,11 @@ QUOTES = [
         "`pvn-plus`, which flies by default, reaches #% of the goals of # test instructions, #% with phrases that no "
         "training uses; our implementation of the paper's agent, trained on a seventh of the segments, reaches #% "
         "and #%",
-        "docs/results: plus/shipped and pvn_test.json",
+        "docs/results",
         lambda: [
-            *rates("plus/shipped/pvn-plus_test_phrases"),
+            shipped("pvn-plus_test_phrases").overall.sr.value,
             results("pvn_test").overall.flights,
-            results("plus/shipped/pvn-plus_test_phrases").unseen.sr.value,
+            shipped("pvn-plus_test_phrases").unseen.sr.value,
             *rates("pvn_test"),
             results("pvn_test").unseen.sr.value,
         ],
@@ -252,11 +257,12 @@ QUOTES = [
     ),
     Quote(
         "docs/benchmarks.md",
-        "`pvn bench oracle`: # segments of random routes in random fields, drawn by LANI's rules. | figure | here | "
-        "paper | |---|---|---| | mean steps | # | 18 | | metres per step | # | 0.88 | | mean final distance, m | # | "
+        "`make bench BENCH=oracle`: # segments of random routes in random fields, drawn by LANI's rules. | figure | "
+        "here | paper | |---|---|---| "
+        "| mean steps | # | 18 | | metres per step | # | 0.88 | | mean final distance, m | # | "
         "1.38 | | median final distance, m | # | 1.29 | | within 5 m | #% | 100% | | mean start to goal, m | # | 15.8 "
         "| | median start to goal, m | # | 14.8 |",
-        "`pvn bench oracle`",
+        "benchmarks/oracle.py",
         oracle_figures,
         is_slow=True,
     ),
@@ -264,7 +270,7 @@ QUOTES = [
         "docs/benchmarks.md",
         "In # dev flights the shipped agent reaches #% of its goals, #% with phrases that training may use and #% with "
         "phrases that it never sees; mean final distance # m, median # m; STOP #%, AVERAGE #%, the oracle #%.",
-        "docs/results/*_dev.json",
+        "docs/results",
         dev_figures,
     ),
     Quote(
