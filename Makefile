@@ -7,7 +7,7 @@ TEST_READY := $(VENV)/.test_ready
 DOCS_READY := $(VENV)/.docs_ready
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: fly test quick bench fuzz screenshots setup check docs lock
+.PHONY: fly test quick bench reproduce fuzz screenshots setup check docs lock
 
 fly: setup
 	$(BIN)/pvn fly --field 20
@@ -27,6 +27,13 @@ quick: $(TEST_READY)
 BENCH := simulator agent oracle airsim
 bench: $(TEST_READY)
 	for name in $(BENCH); do echo $$name; $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+# The paper's results table: corpus, trainings, flights and report, resumed by what is in reproduction/. Needs a GPU; on a
+# CPU, `make reproduce DEVICE=cpu PRESET=smoke` shows that everything works.
+DEVICE := cuda
+PRESET := paper
+reproduce: setup
+	$(BIN)/pvn reproduce --out reproduction --preset $(PRESET) --device $(DEVICE)
 
 # Every reader with files changed at random: SECONDS in all, the same ones for the same SEED.
 SECONDS := 60

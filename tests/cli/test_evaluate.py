@@ -112,7 +112,7 @@ def test_stage_2_is_flown_by_true_distributions_with_files_of_its_own(two, print
     assert row["system"] == "pvn_true-distributions" and row["sr"]["value"] == 100
     assert Path("results/pvn_true-distributions_dev.json").exists()
     message = refused("pvn evaluate --agent gsmn --corpus two --true-distributions")
-    assert "gsmn: got true distributions to fly by, but has no learned second stage; expected a PVN" in message
+    assert "or second stage, expected such changes only for a PVN" in message
 
 
 def test_a_look_whose_renderer_is_missing_is_refused_before_flying(two, refused, monkeypatch):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from pvn.cli.reproduce import Reproduce
-from pvn.corpus.store import identity, read_corpus
+from pvn.corpus.store import VERSION, identity, read_corpus
 from pvn.evaluation.comparison import TABLE
 from pvn.evaluation.summary import read_summaries
+from pvn.files import json_digest
 from pvn.learning.agent import shipped_weights
 from pvn.learning.presets import smoke
 from pvn.systems import SYSTEMS
@@ -98,6 +99,13 @@ def test_the_smoke_reproduction_makes_the_whole_table(printed):
     assert all(f"| {name} | dev | 2 |" in report for name in rows)
 
 
+def write_manifest(folder, origin):
+    """A corpus without any segment."""
+    content = {"version": VERSION, "name": "meadow", "origin": origin, "parts": []}
+    content["sha256"] = json_digest(content, without="sha256")
+    Path(folder, "corpus", "corpus.json").write_text(json.dumps(content))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -114,12 +122,10 @@ def test_the_smoke_reproduction_makes_the_whole_table(printed):
 def test_what_does_not_belong_together_is_refused(options, message, refused):
     Path("made/corpus").mkdir(parents=True)
     Path("made/reproduction.json").write_text(json.dumps({"preset": "smoke"}))
-    manifest = {"version": 1, "name": "meadow", "origin": {"size": 60}, "parts": []}
-    Path("made/corpus/corpus.json").write_text(json.dumps(manifest))
+    write_manifest("made", {"size": 60})
     for name in ("elsewhere", "natural"):
         shutil.copytree("made", name)
-    more = manifest | {"origin": {"size": 60, "natural": {"train": 15, "dev": 1}}}
-    Path("natural/corpus/corpus.json").write_text(json.dumps(more))
+    write_manifest("natural", {"size": 60, "natural": {"train": 15, "dev": 1}})
     Path("elsewhere/reproduction.json").write_text(json.dumps({"preset": "smoke", "corpus": "another"}))
     given = options if "--preset" in options else f"--preset smoke --size 60 {options}"
     assert message in refused(f"pvn reproduce {given}" + ("" if "--out" in given else " --out made"))
