@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pvn.model.agent import LearnedAgent
+    from pvn.model.agent import Agent
     from pvn.simulator.interface import Look
 
 Training = Literal["two stages", "imitation"]
@@ -78,7 +78,7 @@ class System:
     """One system: what it is, how it is trained and flown, and what the paper reports of it."""
 
     name: str
-    agent_class: Callable[[], type[LearnedAgent]] | None = None
+    agent_class: Callable[[], type[Agent]] | None = None
     """Imports and returns the class of its agent; None for a pilot that is not learned."""
     training: Training | None = None
     """How its own weights are trained; None if it has none."""
@@ -105,19 +105,19 @@ class System:
         return None if not self.is_learned else self.weights_of or self.name
 
 
-def _pvn() -> type[LearnedAgent]:
+def _pvn() -> type[Agent]:
     from pvn.model.pvn import PVN
 
     return PVN
 
 
-def _gsmn() -> type[LearnedAgent]:
+def _gsmn() -> type[Agent]:
     from pvn.model.gsmn import GSMN
 
     return GSMN
 
 
-def _chaplot() -> type[LearnedAgent]:
+def _chaplot() -> type[Agent]:
     from pvn.model.chaplot import Chaplot
 
     return Chaplot

@@ -11,7 +11,7 @@ import torch
 
 from pvn.learning.agent import load_agent
 from pvn.model import cpu_inference
-from pvn.model.cpu_inference import encode_on_cpu, forget_session, score_on_cpu
+from pvn.model.cpu_inference import encode_on_cpu, forget_sessions, score_on_cpu
 from pvn.model.lingunet import LingUNet
 from pvn.model.resnet import ResNet
 from pvn.rollout.flight import simulator_for
@@ -165,7 +165,7 @@ def take_a_step_with_a_fused_optimizer(network, layer):
     with torch.enable_grad():
         (layer.weight * -layer.weight.detach()).sum().backward()
     torch.optim.SGD([layer.weight], lr=1.0, fused=True).step()
-    forget_session(network)
+    forget_sessions(network)
 
 
 @pytest.mark.parametrize("number", [0, -1])

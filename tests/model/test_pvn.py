@@ -146,7 +146,7 @@ def test_an_ideal_second_stage_stops_at_the_most_likely_goal(quick_pvn, meadow):
         last = memories[int(log.num_steps[flight]) - 1]
         cell = last.visitation.log_probability[flight, GOAL].argmax()
         x, y, yaw = last.origin[flight]
-        forward, left = agent.agent.visitation.places[cell]
+        forward, left = agent.visitation.places[cell]
         goal = torch.stack([x + forward * yaw.cos() - left * yaw.sin(), y + forward * yaw.sin() + left * yaw.cos()])
         assert float((log.end_world[flight] - goal).norm()) < 2.0
     assert log.has_stopped.sum() >= 3

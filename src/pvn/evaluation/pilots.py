@@ -13,7 +13,7 @@ from pvn.corpus.vocabulary import tokenise
 from pvn.learning.agent import load_agent, shipped_weights
 from pvn.learning.checkpoint import read_json, tensor_bytes
 from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
-from pvn.model.agent import Agent, LearnedAgent
+from pvn.model.agent import Agent
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.model.pvn import PVN, IdealAct
 from pvn.rollout.flight import fly, simulator_for
@@ -52,7 +52,7 @@ class Pilot:
         return self.make_policy(demonstrations) if self.policy is None else self.policy
 
 
-AgentLike = str | Path | LearnedAgent | Pilot
+AgentLike = str | Path | Agent | Pilot
 """Who flies: the name of a system, an agent's .safetensors file, a loaded agent, or a pilot."""
 
 
@@ -86,7 +86,7 @@ def _weights(name: str, runs: Path | None) -> Path:
     return shipped
 
 
-def _fingerprint(agent: LearnedAgent) -> str:
+def _fingerprint(agent: Agent) -> str:
     """Identifies an agent's weights, words and settings, wherever they came from."""
     digest = hashlib.sha256(json.dumps(agent.describe(), sort_keys=True, default=str).encode())
     digest.update(json.dumps(agent.vocabulary.to_json(), sort_keys=True).encode())
@@ -99,7 +99,7 @@ def _fingerprint(agent: LearnedAgent) -> str:
     return digest.hexdigest()
 
 
-def _pilot_of_agent(agent: LearnedAgent, name: str) -> Pilot:
+def _pilot_of_agent(agent: Agent, name: str) -> Pilot:
     return Pilot(name, agent, agent, SimulatorConfig(camera=agent.camera), _fingerprint(agent))
 
 
@@ -138,7 +138,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
     pilot = replace(pilot, config=config, fingerprint=f"{changes} {pilot.sigma_cells:g} {pilot.fingerprint}")
     if changes == FlightChanges(altitude=changes.altitude, look=changes.look):
         return pilot
-    if not isinstance(pilot.agent, PVN):
+    if not isinstance(pilot.agent, PVN) or isinstance(pilot.agent, IdealAct):
         raise ValueError(
             f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "
             "stage, expected such changes only for a PVN with its own second stage; leave them out"
@@ -223,7 +223,7 @@ def check_pilots(pilots: Sequence[Pilot], segments: Sequence[Segment]) -> None:
 
 def predicting_agent(pilot: Pilot) -> PVN:
     """The pilot's PVN; refused if it predicts no visitation distributions, or does not fly by them."""
-    if not isinstance(pilot.agent, PVN):
+    if not isinstance(pilot.agent, PVN) or isinstance(pilot.agent, IdealAct):
         raise ValueError(
             f"{pilot.name}: predicts no visitation distributions, expected a PVN, one of its ablations, or the file of "
             "a PVN"

@@ -14,7 +14,7 @@ import torch
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.files import json_digest, replacing
 from pvn.learning.checkpoint import load_weights, read_json, read_tensors, tensor_bytes, write_json
-from pvn.model.agent import LearnedAgent
+from pvn.model.agent import Agent
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.systems import SYSTEMS, TRAINED
 from pvn.world.landmarks import LANDMARK_NAMES
@@ -35,7 +35,7 @@ def _digest(weights: bytes) -> str:
     return hashlib.sha256(weights).hexdigest()
 
 
-def save_agent(agent: LearnedAgent, path: Path, origin: dict[str, Any]) -> None:
+def save_agent(agent: Agent, path: Path, origin: dict[str, Any]) -> None:
     """Write `path` (.safetensors) and the JSON beside it; `origin` records how the agent was made.
 
     Weights that are used only in training are left out.
@@ -102,7 +102,7 @@ def _check_sizes(described: object, largest: int, name: str = "") -> None:
 
 
 @torch.inference_mode(mode=False)  # of weights made in inference mode, nobody could tell whether they have changed
-def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> LearnedAgent:
+def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Agent:
     """The agent in a file (.safetensors), or the package's of that name: "pvn-plus", "pvn", "gsmn", "chaplot"."""
     from pvn.simulator.simulator import checked_device
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ from pvn.learning.optimisation import (
     stage_progress,
 )
 from pvn.learning.stage1 import Stage1Config, learn_words
-from pvn.model.agent import LearnedAgent
+from pvn.model.agent import Agent
 from pvn.model.execution import Decision
 from pvn.model.mapping import InstructedModel
 from pvn.simulator.interface import Observation, SimulatorConfig
@@ -59,16 +59,13 @@ Losses = dict[str, Tensor]
 """By name, each a mean over the predictions that it applies to."""
 
 
-class ImitatingAgent(LearnedAgent, Protocol):
-    """An agent that learns by imitation."""
-
-    @property
-    def model(self) -> InstructedModel:
-        """Its networks; called with whole flights they return a Decision."""
+class ImitatingAgent(Agent):
+    """An agent that learns by imitation; its model, called with whole flights, returns a Decision."""
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
         """An agent before training."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

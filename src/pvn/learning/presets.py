@@ -28,7 +28,7 @@ from pvn.learning.optimisation import (
 from pvn.learning.stage1 import Stage1Config
 from pvn.learning.stage2 import Stage2Config
 from pvn.learning.training import Recipe, Stage, train_pvn
-from pvn.model.agent import LearnedAgent
+from pvn.model.agent import Agent
 from pvn.systems import Preset, System, find_system
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe | ImitationRecipe)
@@ -192,7 +192,7 @@ def train_system(
     device: str | torch.device = "cpu",
     is_resumed: bool = False,
     watch: OnStageProgress = ignore_stage_progress,
-) -> LearnedAgent:
+) -> Agent:
     """Train a system of the table; checkpoints and the agent go to `folder`.
 
     corpus: in memory, or its folder; None to have it made as the recipe says, in the folder corpus of `folder`.
@@ -240,7 +240,7 @@ def train(
     device: str = "cpu",
     is_resumed: bool = False,
     watch: OnStageProgress = ignore_stage_progress,
-) -> LearnedAgent:
+) -> Agent:
     """Train an agent on a corpus, or on the one in a folder; checkpoints and agent.safetensors go to the folder `out`.
 
     corpus: None to have it made as the recipe says, in the folder corpus of `out`. agent: any system with weights of

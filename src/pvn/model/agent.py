@@ -1,16 +1,21 @@
-"""An agent: a policy that reads its instruction and flies by a camera, and that can show its maps."""
+"""What all agents share: networks, the words they know, a camera, and a map that one flight leaves to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, get_args, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
+import torch
 from torch import Tensor, nn
 
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
-from pvn.rollout.policy import Policy
+from pvn.model.cpu_inference import forget_sessions
+from pvn.model.instruction import pad_tokens
+from pvn.model.mapping import CarriedMap, InstructedModel, MappingModel, carry_maps, copy_map
+from pvn.simulator.interface import STOP, Observation, SimulatorConfig
+from pvn.world.task import Task
 
 
 @dataclass(frozen=True)
@@ -27,34 +32,89 @@ class AgentMaps:
     """(B, 2, S, S): trajectory and goal distribution, each sums to one; None for an agent that predicts neither."""
 
 
-class Agent(Policy, Protocol):
-    """A policy that reads its instruction and flies by a camera."""
+class Agent:
+    """A policy made of networks, which reads its instruction and flies by a camera."""
 
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words it knows."""
+    system: str
+    """What its file calls it."""
+    memory_has_rows = True
+    plan_every = 1
+    """Steps between its predictions; 1: it decides at every step."""
+    least_words = 1
+    """Shorter sentences are padded to this length."""
+
+    def __init__(
+        self,
+        model: InstructedModel,
+        vocabulary: Vocabulary,
+        simulator: SimulatorConfig,
+        stop_threshold: float | None,
+    ) -> None:
+        """model: the network that sees the pictures and reads the instructions.
+
+        stop_threshold: the agent stops when its stop probability exceeds this; None: it stops otherwise.
+        """
+        forget_sessions(model)
+        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+        self.stop_threshold = stop_threshold
 
     @property
     def camera(self) -> Camera:
         """The camera it was trained with."""
+        return self.model.config.camera
 
     @property
     def grid(self) -> MapGrid | None:
         """The cells of its maps; None for an agent without maps."""
+        return self.model.config.grid if isinstance(self.model, MappingModel) else None
 
-    @property
-    def plan_every(self) -> int:
-        """Steps between its predictions; 1 for an agent that decides at every step."""
+    def tokens(self, tasks: Sequence[Task], device: torch.device) -> Tensor:
+        """The instructions as word ids (B, N)."""
+        encoded = [self.vocabulary.encode(task.instruction) for task in tasks]
+        return pad_tokens(encoded, least=self.least_words).to(device)
 
-    @property
-    def stop_threshold(self) -> float | None:
-        """It stops when its stop probability exceeds this; None for an agent that decides differently."""
+    def begin(self, tasks: Sequence[Task], device: torch.device) -> Any:
+        """Encode the instructions; the map is empty."""
+        raise NotImplementedError
+
+    def act(self, observation: Observation, memory: Any) -> tuple[Tensor, Any]:
+        """Actions (B, 3), m/s, rad/s and stop, and the memory for the next step."""
+        raise NotImplementedError
+
+    def carry(self, memory: Any, flight: int) -> CarriedMap | None:
+        """The map of one flight; None for an agent without maps."""
+        return None if self.grid is None else copy_map(memory.origin, memory.semantic, flight)
+
+    @torch.inference_mode()
+    def begin_with(self, carried: Sequence[Any], tasks: Sequence[Task], device: torch.device) -> Any:
+        """Encode the instructions; the maps are those of earlier flights, in the frames of the new start poses."""
+        memory = self.begin(tasks, device)
+        if not isinstance(self.model, MappingModel):
+            return memory
+        maps = carry_maps(carried, memory.origin, self.model.places, self.model.config.grid)
+        return replace(memory, semantic=maps)
 
     def maps(self, memory: Any) -> AgentMaps | None:
         """Its maps; None for an agent without maps, and before the first step."""
+        return None
 
     def stop_probability(self, memory: Any) -> Tensor | None:
         """Probability (B,), at the last step, that this is the place to stop; None if it estimates none."""
+        return None if memory.output is None else memory.output[:, STOP].sigmoid()
+
+    @property
+    def networks(self) -> Mapping[str, nn.Module]:
+        """Its networks, by the names they have in an agent's file."""
+        return {"model": self.model}
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes and settings as JSON: what `rebuild` needs, apart from weights and vocabulary."""
+        return {"system": self.system, "model": asdict(self.model.config)}
+
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained agent of the described sizes."""
+        raise NotImplementedError
 
 
 Config = TypeVar("Config")
@@ -80,18 +140,3 @@ def config_from_json(kind: type[Config], content: Mapping[str, Any]) -> Config:
                 f"{name}: got {str(value)[:60]!r}, expected {getattr(hints[name], '__name__', hints[name])}"
             )
     return kind(**values)
-
-
-class LearnedAgent(Agent, Protocol):
-    """An agent made of networks, which can be written to a file and rebuilt from it."""
-
-    @property
-    def networks(self) -> Mapping[str, nn.Module]:
-        """Its networks, by the names they have in an agent's file."""
-
-    def describe(self) -> dict[str, Any]:
-        """Sizes and settings as JSON: what `rebuild` needs, apart from weights and vocabulary."""
-
-    @classmethod
-    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
-        """An untrained agent of the described sizes."""

@@ -7,7 +7,7 @@ number decide. There is no map and no pose.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -16,12 +16,12 @@ from torch.nn import functional
 
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
-from pvn.model.agent import AgentMaps, config_from_json
+from pvn.model.agent import Agent, config_from_json
 from pvn.model.execution import Decision, to_action
-from pvn.model.instruction import InstructionEncoder, pad_tokens
+from pvn.model.instruction import InstructionEncoder
 from pvn.model.mapping import Frames, InstructedModel, in_chunks
 from pvn.model.resnet import in_device_layout, normalised
-from pvn.simulator.interface import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Task
 
 CONVOLUTIONS = ((3, 128, 8, 4), (128, 64, 4, 2), (64, 64, 4, 2))
@@ -141,37 +141,34 @@ class ChaplotMemory:
     step: int
 
 
-class Chaplot:
-    """A policy made of the trained networks."""
+class Chaplot(Agent):
+    """The trained networks; it has no maps."""
 
-    memory_has_rows, plan_every, grid = True, 1, None
+    system = "chaplot"
+    model: ChaplotModel
+    stop_threshold: float
 
     def __init__(
         self, model: ChaplotModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+        super().__init__(model, vocabulary, simulator, model.config.stop_threshold)
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
-        """An agent before training; it has no maps."""
+        """An agent before training; the grid is not used."""
         return cls(ChaplotModel(ChaplotConfig(num_words=len(vocabulary), camera=camera)), vocabulary)
 
-    @property
-    def camera(self) -> Camera:
-        """The camera it was trained with."""
-        return self.model.config.camera
-
-    @property
-    def stop_threshold(self) -> float:
-        """It stops when its stop probability exceeds this."""
-        return self.model.config.stop_threshold
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained Chaplot of the described sizes."""
+        return cls(ChaplotModel(config_from_json(ChaplotConfig, description["model"])), vocabulary)
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> ChaplotMemory:
         """Encode the instructions."""
-        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
+        gate = self.model.gate_channels(self.tokens(tasks, device))
         nothing = torch.zeros((len(tasks), self.model.config.hidden), device=device)
-        return ChaplotMemory(gate=self.model.gate_channels(tokens), state=nothing, cell=nothing, output=None, step=0)
+        return ChaplotMemory(gate=gate, state=nothing, cell=nothing, output=None, step=0)
 
     @torch.inference_mode()
     def act(self, observation: Observation, memory: ChaplotMemory) -> tuple[Tensor, ChaplotMemory]:
@@ -183,25 +180,3 @@ class Chaplot:
         output = self.model.decide(states[:, 0], step)
         action = to_action(output, self.stop_threshold, self.simulator)
         return action, replace(memory, state=state[0], cell=cell[0], output=output, step=memory.step + 1)
-
-    def maps(self, memory: ChaplotMemory) -> AgentMaps | None:
-        """None: it has no maps."""
-        return None
-
-    def stop_probability(self, memory: ChaplotMemory) -> Tensor | None:
-        """(B,): at the last step."""
-        return None if memory.output is None else memory.output[:, STOP].sigmoid()
-
-    @property
-    def networks(self) -> dict[str, nn.Module]:
-        """The one model."""
-        return {"model": self.model}
-
-    def describe(self) -> dict[str, Any]:
-        """Its sizes."""
-        return {"system": "chaplot", "model": asdict(self.model.config)}
-
-    @classmethod
-    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
-        """An untrained Chaplot of the described sizes."""
-        return cls(ChaplotModel(config_from_json(ChaplotConfig, description["model"])), vocabulary)

@@ -209,7 +209,7 @@ class _Session:
 _sessions: WeakKeyDictionary[nn.Module, _Session] = WeakKeyDictionary()
 
 
-def forget_session(network: nn.Module) -> None:
+def forget_sessions(network: nn.Module) -> None:
     """Have the sessions of a network and its parts made anew, after changes that torch does not count.
 
     It counts neither those through `weight.data` nor those by fused optimizers.

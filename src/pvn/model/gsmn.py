@@ -7,7 +7,7 @@ small filters generated from the instruction find the goal on it, and a network 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -16,23 +16,20 @@ from torch.nn import functional
 
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid, pose_in_map
-from pvn.model.agent import AgentMaps, config_from_json
+from pvn.model.agent import Agent, AgentMaps, config_from_json
 from pvn.model.execution import Decision, to_action
-from pvn.model.instruction import EncodedInstructions, pad_tokens
+from pvn.model.instruction import EncodedInstructions
 from pvn.model.mapping import (
     AuxiliaryHeads,
-    CarriedMap,
     Frames,
     MappingConfig,
     MappingModel,
     SemanticMemory,
-    carry_maps,
-    copy_map,
     one_frame_each,
     to_drone_frame,
 )
 from pvn.model.resnet import Block, in_device_layout, instance_norm
-from pvn.simulator.interface import STOP, Observation, SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.task import Task
 
 KERNEL = 3
@@ -155,44 +152,40 @@ class GSMNMemory:
     decision: Decision | None
     """The last one; None before the first step."""
 
+    @property
+    def output(self) -> Tensor | None:
+        """The last output (B, 3)."""
+        return None if self.decision is None else self.decision.output
 
-class GSMN:
-    """A policy made of GSMN's trained networks."""
 
-    memory_has_rows, plan_every = True, 1
+class GSMN(Agent):
+    """GSMN's trained networks."""
+
+    system = "gsmn"
+    model: GSMNModel
+    stop_threshold: float
 
     def __init__(
         self, model: GSMNModel, vocabulary: Vocabulary, *, simulator: SimulatorConfig = SimulatorConfig()
     ) -> None:
-        self.model, self.vocabulary, self.simulator = model.eval(), vocabulary, simulator
+        super().__init__(model, vocabulary, simulator, model.config.stop_threshold)
 
     @classmethod
     def untrained(cls, vocabulary: Vocabulary, *, grid: MapGrid, camera: Camera) -> Self:
         """An agent before training."""
         return cls(GSMNModel(GSMNConfig(num_words=len(vocabulary), grid=grid, camera=camera)), vocabulary)
 
-    @property
-    def camera(self) -> Camera:
-        """The camera it was trained with."""
-        return self.model.config.camera
-
-    @property
-    def grid(self) -> MapGrid:
-        """The cells of its maps."""
-        return self.model.config.grid
-
-    @property
-    def stop_threshold(self) -> float:
-        """It stops when its stop probability exceeds this."""
-        return self.model.config.stop_threshold
+    @classmethod
+    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
+        """An untrained GSMN of the described sizes."""
+        return cls(GSMNModel(config_from_json(GSMNConfig, description["model"])), vocabulary)
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
         """Encode the instructions; the map is empty."""
-        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks]).to(device)
         return GSMNMemory(
             origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device),
-            instructions=self.model.encode(tokens),
+            instructions=self.model.encode(self.tokens(tasks, device)),
             semantic=self.model.begin(len(tasks)),
             decision=None,
         )
@@ -207,35 +200,7 @@ class GSMN:
         action = to_action(decision.output, self.stop_threshold, self.simulator)
         return action, replace(memory, semantic=semantic, decision=decision)
 
-    def carry(self, memory: GSMNMemory, flight: int) -> CarriedMap:
-        """The map of one flight."""
-        return copy_map(memory.origin, memory.semantic, flight)
-
-    @torch.inference_mode()
-    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> GSMNMemory:
-        """Encode the instructions; the maps are those of the flights before, carried to where these start."""
-        memory = self.begin(tasks, device)
-        return replace(memory, semantic=carry_maps(carried, memory.origin, self.model.places, self.grid))
-
     def maps(self, memory: GSMNMemory) -> AgentMaps | None:
         """The map as it is now; GSMN predicts no distributions."""
         maps = None if memory.decision is None else memory.decision.maps
         return None if maps is None else AgentMaps(maps.semantic_map, maps.is_known, maps.grounding_map, None)
-
-    def stop_probability(self, memory: GSMNMemory) -> Tensor | None:
-        """(B,): at the last step."""
-        return None if memory.decision is None else memory.decision.output[:, STOP].sigmoid()
-
-    @property
-    def networks(self) -> dict[str, nn.Module]:
-        """The one model."""
-        return {"model": self.model}
-
-    def describe(self) -> dict[str, Any]:
-        """Its sizes."""
-        return {"system": "gsmn", "model": asdict(self.model.config)}
-
-    @classmethod
-    def rebuild(cls, description: Mapping[str, Any], vocabulary: Vocabulary) -> Self:
-        """An untrained GSMN of the described sizes."""
-        return cls(GSMNModel(config_from_json(GSMNConfig, description["model"])), vocabulary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -272,6 +273,8 @@ TRAINING_ONLY = ("heads.", "goal_head.")
 class InstructedModel(nn.Module):
     """A network with an instruction encoder: what all training code relies on."""
 
+    config: Any
+    """Its sizes; they name its camera."""
     instruction: InstructionEncoder | SlotEncoder
     heads: AuxiliaryHeads | None
     """None for a model without maps."""

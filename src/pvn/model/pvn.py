@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.geometry import Camera, MapGrid, pose_in_map, wrap_angle
-from pvn.model.agent import AgentMaps, config_from_json
+from pvn.geometry import MapGrid, pose_in_map, wrap_angle
+from pvn.model.agent import Agent, AgentMaps, config_from_json
 from pvn.model.execution import (
     ExecutionConfig,
     ExecutionModel,
@@ -21,8 +22,8 @@ from pvn.model.execution import (
     to_action,
     update_progress,
 )
-from pvn.model.instruction import EncodedInstructions, pad_tokens
-from pvn.model.mapping import CarriedMap, SemanticMemory, carry_maps, copy_map, one_frame_each
+from pvn.model.instruction import EncodedInstructions
+from pvn.model.mapping import CarriedMap, SemanticMemory, one_frame_each
 from pvn.model.visitation import (
     GOAL,
     OVERHEAD_MARGIN,
@@ -67,10 +68,10 @@ class PVNMemory:
     step: int
 
 
-class PVN:
-    """A policy made of a trained stage 1 and a trained stage 2."""
+class PVN(Agent):
+    """A trained stage 1 and a trained stage 2."""
 
-    memory_has_rows = True
+    system, least_words = "pvn", LEAST_WORDS
 
     def __init__(
         self,
@@ -84,15 +85,12 @@ class PVN:
         simulator: SimulatorConfig = SimulatorConfig(),
     ) -> None:
         """plan_every: steps between predictions (paper: T_d). Thresholds: those of the second stage if not given."""
-        self.visitation, self.execution, self.vocabulary = visitation.eval(), execution.eval(), vocabulary
-        self.plan_every, self.simulator = plan_every, simulator
-        self.stop_threshold = execution.config.stop_threshold if stop_threshold is None else stop_threshold
-        self.look_threshold = execution.config.look_threshold if look_threshold is None else look_threshold
-
-    @property
-    def camera(self) -> Camera:
-        """The camera it was trained with."""
-        return self.visitation.config.camera
+        config = execution.config
+        super().__init__(
+            visitation, vocabulary, simulator, config.stop_threshold if stop_threshold is None else stop_threshold
+        )
+        self.visitation, self.execution, self.plan_every = visitation, execution.eval(), plan_every
+        self.look_threshold = config.look_threshold if look_threshold is None else look_threshold
 
     @property
     def grid(self) -> MapGrid:
@@ -111,22 +109,19 @@ class PVN:
         stop_threshold: float | None = None,
         plan_every: int | None = None,
         look_threshold: float | None = None,
-    ) -> PVN:
+    ) -> Self:
         """The same networks with other flight settings; those not given are unchanged."""
-        return PVN(
-            self.visitation,
-            self.execution,
-            self.vocabulary,
-            plan_every=plan_every or self.plan_every,
-            stop_threshold=self.stop_threshold if stop_threshold is None else stop_threshold,
-            look_threshold=self.look_threshold if look_threshold is None else look_threshold,
-            simulator=simulator or self.simulator,
-        )
+        other = copy.copy(self)
+        settings = {
+            "simulator": simulator, "stop_threshold": stop_threshold, "plan_every": plan_every,
+            "look_threshold": look_threshold,
+        }  # fmt: skip
+        vars(other).update({name: value for name, value in settings.items() if value is not None})
+        return other
 
     @torch.inference_mode()
     def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
         """Encode the instructions; the map is empty, or complete for an agent that sees the field from above."""
-        tokens = pad_tokens([self.vocabulary.encode(task.instruction) for task in tasks], least=LEAST_WORDS).to(device)
         origin = torch.tensor([task.start for task in tasks], dtype=torch.float32, device=device)
         semantic, across = self.visitation.begin(len(tasks)), self.visitation.config.overhead_px
         if across is not None:
@@ -135,7 +130,7 @@ class PVN:
             semantic = self.visitation.update_map(one_frame_each(image, still, origin), semantic)
         return PVNMemory(
             origin=origin,
-            instructions=self.visitation.encode(tokens),
+            instructions=self.visitation.encode(self.tokens(tasks, device)),
             semantic=semantic,
             visitation=None,
             progress=begin_progress(len(tasks), self.execution.config.num_parts, device),
@@ -146,30 +141,39 @@ class PVN:
         )
 
     @torch.inference_mode()
+    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
+        """As every agent, unless it sees the field from above: its map is complete."""
+        has_view = self.visitation.config.overhead_px is not None
+        return self.begin(tasks, device) if has_view else super().begin_with(carried, tasks, device)
+
+    @torch.inference_mode()
     def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Update the map, predict if it is time, and look around, follow the last prediction, or turn at its goal."""
-        semantic = memory.semantic
+        """Update the map, predict if it is time, and look around or follow the last prediction."""
         if self.visitation.config.overhead_px is None:
             frames = one_frame_each(observation.image, observation.pose_world, memory.origin)
-            semantic = self.visitation.update_map(frames, semantic)
-        visitation, look = self._predict(replace(memory, semantic=semantic))
-        pose = pose_in_map(observation.pose_world, memory.origin)
-        parts, config = visitation.parts, self.execution.config
-        progress = update_progress(memory.progress, parts[:, :-1], pose, config.grid)
-        output = self.execution(look_around(parts, progress, pose, config))
-        action = to_action(output, self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
-        action, turned = self._turn_at_goal(action, visitation, pose, memory)
+            memory = replace(memory, semantic=self.visitation.update_map(frames, memory.semantic))
+        visitation, look = self._predict(memory)
+        before = replace(memory, look=look)
+        action, memory = self._follow(visitation, pose_in_map(observation.pose_world, memory.origin), before)
         if self.look_threshold < 1:  # otherwise no flight ever looks around
             is_looking = look[:, None] != 0
             yaw_rate = math.pi / 2 / (self.quarter_turn * self.simulator.step_seconds)
             turn = torch.stack([torch.zeros_like(look), look * yaw_rate, torch.zeros_like(look)], -1)
             action = torch.where(is_looking, turn, action)
-            turned = torch.where(is_looking[:, 0], memory.steps_turned, turned)
-            progress = torch.where(is_looking, memory.progress, progress)
-        return action, replace(
-            memory, semantic=semantic, visitation=visitation, look=look, output=output, step=memory.step + 1,
-            steps_turned=turned, progress=progress,
-        )  # fmt: skip
+            turned = torch.where(is_looking[:, 0], before.steps_turned, memory.steps_turned)
+            progress = torch.where(is_looking, before.progress, memory.progress)
+            memory = replace(memory, steps_turned=turned, progress=progress)
+        return action, replace(memory, visitation=visitation, step=memory.step + 1)
+
+    def _follow(self, visitation: Visitation, pose_map: Tensor, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
+        """Follow a prediction, from poses (B, 3) in the map frames, or turn at its goal."""
+        assert self.stop_threshold is not None
+        parts, config = visitation.parts, self.execution.config
+        progress = update_progress(memory.progress, parts[:, :-1], pose_map, config.grid)
+        output = self.execution(look_around(parts, progress, pose_map, config))
+        action = to_action(output, self.stop_threshold, self.simulator, config.min_speed, progress[:, -1])
+        action, turned = self._turn_at_goal(action, visitation, pose_map, memory)
+        return action, replace(memory, output=output, progress=progress, steps_turned=turned)
 
     def _predict(self, memory: PVNMemory) -> tuple[Visitation, Tensor]:
         """The prediction to fly by and the side (B,) to look to, both new if it is time, for a map that is up to date.
@@ -225,32 +229,22 @@ class PVN:
         ending = torch.where(is_turning[:, None], turn, stop)
         return torch.where(has_arrived[:, None], ending, action), turned + is_turning
 
-    def carry(self, memory: PVNMemory, flight: int) -> CarriedMap:
-        """The map of one flight."""
-        return copy_map(memory.origin, memory.semantic, flight)
-
-    @torch.inference_mode()
-    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Encode the instructions; the maps are those of the flights before, carried to where these start."""
-        memory = self.begin(tasks, device)
-        if self.visitation.config.overhead_px is not None:
-            return memory
-        return replace(memory, semantic=carry_maps(carried, memory.origin, self.visitation.places, self.grid))
-
     def maps(self, memory: PVNMemory) -> AgentMaps | None:
         """The map as it is now, and the last prediction."""
         if memory.visitation is None:
             return None
+        size = self.grid.size
         return AgentMaps(
             semantic_map=self.visitation.semantic_map(memory.semantic),
-            is_known=memory.semantic.is_known.view(-1, self.grid.size, self.grid.size),
+            is_known=memory.semantic.is_known.view(-1, size, size),
             grounding_map=memory.visitation.maps.grounding_map,
             probability=memory.visitation.probability,
         )
 
     def stop_probability(self, memory: PVNMemory) -> Tensor | None:
         """(B,): stage 2's at the last step, as far as the last part of the way is reached."""
-        return None if memory.output is None else memory.output[:, STOP].sigmoid() * memory.progress[:, -1]
+        stop = super().stop_probability(memory)
+        return None if stop is None else stop * memory.progress[:, -1]
 
     @property
     def networks(self) -> dict[str, nn.Module]:
@@ -260,7 +254,7 @@ class PVN:
     def describe(self) -> dict[str, Any]:
         """Sizes of both stages, and how often it predicts."""
         return {
-            "system": "pvn",
+            "system": self.system,
             "visitation": asdict(self.visitation.config),
             "execution": asdict(self.execution.config),
             "plan_every": self.plan_every,
@@ -278,54 +272,28 @@ STOP_WITHIN = 0.5
 """Distance from the goal at which the ideal second stage stops, metres; the drone still moves while it brakes."""
 
 
-class IdealAct:
+class IdealAct(PVN):
     """PVN with an ideal second stage: it flies straight to the most likely goal and stops there (paper: ideal Act).
 
     It does not turn at the goal.
     """
 
-    memory_has_rows = True
-    stop_threshold = None
-
     def __init__(self, agent: PVN) -> None:
-        self.agent = agent
-        self.vocabulary, self.camera, self.grid = agent.vocabulary, agent.camera, agent.grid
-        self.plan_every = agent.plan_every
+        super().__init__(
+            agent.visitation, agent.execution, agent.vocabulary, plan_every=agent.plan_every,
+            look_threshold=agent.look_threshold, simulator=agent.simulator,
+        )  # fmt: skip
+        self.stop_threshold = None
 
-    def begin(self, tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Memory of the wrapped PVN."""
-        return self.agent.begin(tasks, device)
-
-    def carry(self, memory: PVNMemory, flight: int) -> CarriedMap:
-        """The map of one flight of the wrapped PVN."""
-        return self.agent.carry(memory, flight)
-
-    def begin_with(self, carried: Sequence[CarriedMap], tasks: Sequence[Task], device: torch.device) -> PVNMemory:
-        """Memory of the wrapped PVN with the maps of the flights before."""
-        return self.agent.begin_with(carried, tasks, device)
-
-    @torch.inference_mode()
-    def act(self, observation: Observation, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
-        """Map, predict and look around as PVN does; turn to the most likely goal and fly there."""
-        looking, memory = self.agent.act(observation, memory)
-        assert memory.visitation is not None
-        model, simulator = self.agent.visitation, self.agent.simulator
-        goal = model.places[memory.visitation.log_probability[:, GOAL].flatten(1).argmax(1)]
-        pose = pose_in_map(observation.pose_world, memory.origin)
-        off = goal - pose[:, :2]
+    def _follow(self, visitation: Visitation, pose_map: Tensor, memory: PVNMemory) -> tuple[Tensor, PVNMemory]:
+        """Turn to the most likely goal and fly there."""
+        goal = self.visitation.places[visitation.log_probability[:, GOAL].flatten(1).argmax(1)]
+        off = goal - pose_map[:, :2]
         distance = off.norm(dim=-1)
-        bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose[:, 2])
-        stop = distance < STOP_WITHIN + simulator.max_speed * 0.1
-        turn = simulator.yaw_rate_by(bearing)
+        bearing = wrap_angle(torch.atan2(off[:, 1], off[:, 0]) - pose_map[:, 2])
+        stop = distance < STOP_WITHIN + self.simulator.max_speed * 0.1
+        turn = self.simulator.yaw_rate_by(bearing)
         # Slower in curves and near the goal, so as not to overshoot.
-        speed = (distance / simulator.step_seconds / 2).clamp(max=simulator.max_speed) * bearing.cos().clamp(min=0.0)
-        action = torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1)
-        return torch.where(memory.look[:, None] != 0, looking, action), memory
-
-    def maps(self, memory: PVNMemory) -> AgentMaps | None:
-        """The maps of the wrapped PVN."""
-        return self.agent.maps(memory)
-
-    def stop_probability(self, memory: PVNMemory) -> Tensor | None:
-        """None: it stops by distance."""
-        return None
+        speed = (distance / self.simulator.step_seconds / 2).clamp(max=self.simulator.max_speed)
+        speed = speed * bearing.cos().clamp(min=0.0)
+        return torch.stack([speed * ~stop, turn * ~stop, stop.to(speed)], -1), memory
