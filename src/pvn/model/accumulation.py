@@ -23,7 +23,7 @@ from torch import Tensor
 from pvn.compiling import kernel, run_in_parallel
 
 NEAREST = 0.1
-"""Ground points nearer to the camera plane than this are not in view, metres."""
+"""Ground points nearer to the camera plane than this, metres, are not in view."""
 CENTRE = np.float32(0.125)
 """Feature j is centred on pixel 4 j, whose middle is an eighth of a feature from the edge."""
 

@@ -131,7 +131,7 @@ class ChaplotMemory:
     """What B flights remember between steps."""
 
     gate: Tensor
-    """Of the instructions (B, 64)."""
+    """Gates (B, 64), 0 to 1, of the instructions."""
     state: Tensor
     """The recurrent network's state (B, hidden)."""
     cell: Tensor
@@ -142,7 +142,7 @@ class ChaplotMemory:
 
 
 class Chaplot(Agent):
-    """The trained networks; it has no maps."""
+    """An agent made of the networks; it has no maps."""
 
     system = "chaplot"
     model: ChaplotModel

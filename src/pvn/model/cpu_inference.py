@@ -1,9 +1,9 @@
-"""CPU inference by ONNX Runtime, of the two large networks: the image encoder and LingUNet.
+"""CPU inference by ONNX Runtime for the two large networks, the image encoder and LingUNet.
 
-It takes a third to a half of torch's time for networks as small as ours. A session is made from a network's weights as
-they are in memory, when it first runs without gradients: that takes 20 to 60 ms, and there is no second file that could
-belong to other weights. torch.onnx.export would need the onnx package and a second or more; writing the few operators
-directly needs neither. Where ONNX Runtime is not installed, torch runs the networks instead.
+For networks as small as ours it takes less than half of torch's time. A session is made from the weights in memory when
+a network first runs without gradients. That takes 20 to 60 ms, and no second file can disagree with the weights.
+torch.onnx.export would need the onnx package and more than a second; here the few operators are written directly.
+Where ONNX Runtime is not installed, torch runs the networks.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pvn.model.resnet import CHANNELS as IMAGE_CHANNELS
 from pvn.model.resnet import DEVIATION_EPSILON, ResNet
 
 IR_VERSION, OPERATOR_SET = 8, 17
-"""Of the ONNX format: from 2022, which every supported ONNX Runtime reads."""
+"""Versions of the ONNX format, from 2022, that every supported ONNX Runtime reads."""
 FLOAT, UINT8, INT64, DOUBLE = 1, 2, 7, 11
-"""ONNX's numbers for types."""
+"""ONNX's codes for types of values."""
 TYPES = {torch.float32: FLOAT, torch.int64: INT64}
 INT, INTS = 2, 7
-"""ONNX's numbers for kinds of attributes."""
+"""ONNX's codes for types of attributes."""
 
 
 def _message(*fields: tuple[int, int | str | bytes]) -> bytes:
-    """A protobuf message of fields, each a number and a value; numbers are not negative."""
+    """A protobuf message with these fields, each a field number and a value; integers must not be negative."""
 
     def varint(number: int) -> bytes:
         return bytes([number & 127 | 128]) + varint(number >> 7) if number > 127 else bytes([number])
@@ -50,21 +50,21 @@ def _message(*fields: tuple[int, int | str | bytes]) -> bytes:
 
 
 class Graph:
-    """An ONNX model that is being written. Values have names; field numbers are those of ONNX's onnx.proto."""
+    """An ONNX model under construction, in which values have names. Field numbers are from ONNX's onnx.proto."""
 
     def __init__(self) -> None:
         self.nodes: list[bytes] = []
         self.constants: list[bytes] = []
 
     def constant(self, values: Tensor) -> str:
-        """The name of a constant."""
+        """Add a constant; returns its name."""
         name, values = f"constant_{len(self.constants)}", values.detach().contiguous()
         shape = [(1, size) for size in values.shape]
         self.constants.append(_message(*shape, (2, TYPES[values.dtype]), (8, name), (9, values.numpy().tobytes())))
         return name
 
     def node(self, operator: str, *inputs: str, **attributes: int | Sequence[int]) -> str:
-        """The name of an operator's result."""
+        """Add an operator; returns the name of its result."""
         name = f"value_{len(self.nodes)}"
         fields: list[tuple[int, str | bytes]] = [*((1, one) for one in inputs), (2, name), (4, operator)]
         for key, value in attributes.items():
@@ -76,28 +76,28 @@ class Graph:
         return name
 
     def convolution(self, value: str, layer: nn.Conv2d | nn.ConvTranspose2d) -> str:
-        """One of torch's layers with 3x3 filters, or larger ones."""
+        """Add one of torch's layers; transposed ones have 3x3 filters."""
         assert layer.bias is not None
         operator, weight, pads = "Conv", layer.weight, layer.padding * 2
         attributes: dict[str, Any] = {"strides": layer.stride, "pads": pads}
         if isinstance(layer, nn.ConvTranspose2d):
-            if layer.stride == (1, 1):  # the same as a convolution by filters turned round, which is quicker
+            if layer.stride == (1, 1):  # a convolution with the filters turned round, which is faster
                 weight = weight.flip(2, 3).transpose(0, 1)
             else:
                 operator, attributes["output_padding"] = "ConvTranspose", layer.output_padding
         return self.node(operator, value, self.constant(weight), self.constant(layer.bias), **attributes)
 
     def rectified(self, value: str) -> str:
-        """A leaky rectifier, of torch's slope."""
+        """Add a leaky rectifier; ONNX's default slope is torch's."""
         return self.node("LeakyRelu", value)
 
     def normed(self, value: str, num_channels: int) -> str:
-        """An instance norm, with torch's epsilon."""
+        """Add an instance norm; ONNX's default epsilon is torch's."""
         scale, shift = self.constant(torch.ones(num_channels)), self.constant(torch.zeros(num_channels))
         return self.node("InstanceNormalization", value, scale, shift)
 
     def model(self, inputs: Mapping[str, tuple[int, Sequence[int | str]]], output: str) -> bytes:
-        """The model; inputs: types and shapes by name, in which a size may have a name instead."""
+        """The finished model. inputs: type and shape by name; a size that may vary is given as a name."""
 
         def declared(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
             sizes = _message(*((1, _message((2 if isinstance(size, str) else 1, size))) for size in shape))
@@ -170,12 +170,12 @@ def lingunet_model(network: LingUNet) -> bytes:
 
 @functools.cache
 def _runtime() -> Any:
-    """The package onnxruntime; None where it is not installed, as on machines that only train."""
+    """The package onnxruntime; None where it is not installed, as on some machines for training."""
     try:
         import onnxruntime
     except ImportError:
         return None
-    onnxruntime.set_default_logger_severity(3)  # errors alone; it warns of machines without a GPU
+    onnxruntime.set_default_logger_severity(3)  # errors only; it warns about machines without a GPU
     return onnxruntime
 
 
@@ -187,9 +187,9 @@ class _Weight:
     """The parameters of its layer."""
     name: str
     value: Tensor
-    """It shares the weight's memory, so that no other tensor can have the address."""
+    """A view of the weight, which keeps its memory, so that no other tensor can get its address."""
     version: int
-    """Torch counts how often a tensor was written to."""
+    """How often the weight had been written to, as torch counts."""
 
     def is_unchanged(self) -> bool:
         """Whether the layer still has this weight, and nothing was written to it."""
@@ -210,16 +210,16 @@ _sessions: WeakKeyDictionary[nn.Module, _Session] = WeakKeyDictionary()
 
 
 def forget_sessions(network: nn.Module) -> None:
-    """Have the sessions of a network and its parts made anew, after changes that torch does not count.
+    """Make new sessions for a network and its parts the next time they run.
 
-    It counts neither those through `weight.data` nor those by fused optimizers.
+    Needed after changes that torch does not count: through `weight.data`, or by a fused optimizer.
     """
     for module in network.modules():
         _sessions.pop(module, None)
 
 
 def _session(network: ResNet | LingUNet) -> _Session | None:
-    """The session for a network's present weights; None where there can be none."""
+    """The session for a network's current weights; None where there can be none."""
     found = _sessions.get(network)
     if found is not None and all(weight.is_unchanged() for weight in found.weights):
         return found
@@ -244,8 +244,8 @@ def _session(network: ResNet | LingUNet) -> _Session | None:
 def _run(network: ResNet | LingUNet, *values: Tensor) -> Tensor | None:
     """The network's result for values (K, ...); None where torch must compute it.
 
-    They are passed one by one, which is quicker than a batch and gives the same result in any batch; on several cores
-    if torch may use several.
+    The values are passed one at a time, which is faster than a batch and gives the same result whatever the batch; on
+    several cores if torch may use several.
     """
     dtype, count = torch.uint8 if isinstance(network, ResNet) else torch.float32, len(values[0])
     is_suitable = all(value.device.type == "cpu" and value.dtype == dtype and len(value) == count for value in values)

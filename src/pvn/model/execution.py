@@ -28,15 +28,15 @@ class ExecutionConfig:
     hidden: int = 32
     """Size of the hidden layer (authors' code)."""
     dropout: float = 0.5
-    """Share of inputs dropped in training (authors' code)."""
+    """Fraction of inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.07
     """The drone stops when its stop probability exceeds this (paper: kappa)."""
     min_speed: float = 0.0
-    """Least speed as a share of the largest, until the drone stops: one that hovers, unsure where to turn, sees nothing
-    new."""
+    """Lowest speed before the drone stops, as a fraction of the highest: one that hovers, unsure where to turn, sees
+    nothing new."""
     look_threshold: float = 1.0
-    """The drone first turns on the spot, until the probability that its goal lies on ground not yet seen, and not close
-    by, is at most this, or until it has seen everything around; 1: it flies at once."""
+    """Before it flies, the drone turns on the spot until the probability that its goal lies on unseen ground, some way
+    off, is at most this, or until it has seen everything around; 1: it flies at once."""
     uses_goal: bool = True
     """Whether the goal distribution is an input; if not, this is the paper's "no d^g"."""
     num_parts: int = 1
@@ -63,7 +63,7 @@ ADVANCE = 0.15
 """Probability that a step leads from one part of the way into the next: a part takes about seven steps. Its k-th power
 is the probability that a step leads into the k-th part after it, as on a short way."""
 DOUBT = 0.02
-"""Likelihood of a part where its distribution says that the drone cannot be, relative to the likeliest part's."""
+"""Likelihood of a part in places that its distribution rules out, relative to the likeliest part."""
 
 
 def begin_progress(num_flights: int, num_parts: int, device: torch.device) -> Tensor:
@@ -103,12 +103,12 @@ def _crop_places(size: int, cell: float, device: torch.device) -> Tensor:
 
 
 def look_around(distributions: Tensor, progress: Tensor, pose_map: Tensor, config: ExecutionConfig) -> Tensor:
-    """What stage 2 sees (B, num_in): crops of distributions in the drones' own frames, and how far on the way they are.
+    """The inputs of stage 2 (B, num_in): crops of distributions in the drones' own frames, and the progress.
 
     distributions (B, P + 1, S, S): the parts of the way and the goal, map frame; progress (B, P); pose_map (B, 3): the
     drones' x, y, yaw, map frame. In a crop the drone is in the middle; columns run ahead of it, rows to its right.
-    With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal as
-    far as the last part is reached, and the progress.
+    With one part: the trajectory and the goal. With several: the part that the drone is in, the next one, the goal
+    weighted by the probability of being in the last part, and the progress.
     """
     if not config.uses_goal:
         distributions = torch.cat([distributions[:, :-1], torch.zeros_like(distributions[:, -1:])], 1)
@@ -131,8 +131,8 @@ def to_action(
 ) -> Tensor:
     """Actions (B, 3), m/s, rad/s and stop, from a network's output (B, 3), as in Decision.
 
-    min_speed: as a share of the simulator's largest, until the drone stops. in_last_part (B,): the probability that it
-    is in the last part of its way; it stops nowhere else.
+    min_speed: as a fraction of the simulator's highest, before the drone stops. in_last_part (B,): the probability of
+    being in the last part of the way, which the stop probability is multiplied by.
     """
     speed = output[:, 0].clamp(min_speed, 1) * simulator.max_speed
     turn = output[:, 1].clamp(-1, 1) * simulator.max_yaw_rate
@@ -155,7 +155,7 @@ class ExecutionModel(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Outputs (B, 3), as in Decision, from what `look_around` sees (B, num_in)."""
+        """Outputs (B, 3), as in Decision, from inputs (B, num_in) as `look_around` makes them."""
         cropped, progress = seen[:, : self.num_cropped], seen[:, self.num_cropped :]
         cropped = functional.dropout(cropped, self.config.dropout, self.training)
         value = torch.cat([cropped, progress], -1)

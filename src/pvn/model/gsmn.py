@@ -47,7 +47,7 @@ class GSMNConfig(MappingConfig):
     hidden: int = 64
     """Size of the action network's hidden layer (authors' code)."""
     dropout: float = 0.5
-    """Share of the action network's inputs dropped in training (authors' code)."""
+    """Fraction of the action network's inputs dropped in training (authors' code)."""
     stop_threshold: float = 0.5
     """The drone stops when its stop probability exceeds this (authors' code)."""
 
@@ -159,7 +159,7 @@ class GSMNMemory:
 
 
 class GSMN(Agent):
-    """GSMN's trained networks."""
+    """An agent made of GSMN's networks."""
 
     system = "gsmn"
     model: GSMNModel

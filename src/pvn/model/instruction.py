@@ -32,14 +32,14 @@ class EncodedInstructions:
     """B instructions as the network reads them."""
 
     embedding: Tensor
-    """(B, E): of the whole sentences."""
+    """Embeddings (B, E) of whole sentences."""
     words: Tensor
-    """(B, N, D): states of the words."""
+    """States (B, N, D) of the words."""
     is_word: Tensor
-    """(B, N) bool: False for padding; at least one word of each sentence counts."""
+    """(B, N) bool: False for padding; the first word counts in any case."""
 
     def __getitem__(self, which: Tensor) -> EncodedInstructions:
-        """The instructions with these numbers (Q,)."""
+        """The instructions at these indices (Q,)."""
         return EncodedInstructions(self.embedding[which], self.words[which], self.is_word[which])
 
 
@@ -69,7 +69,7 @@ class InstructionEncoder(nn.Module):
 
 
 class SlotEncoder(nn.Module):
-    """Instructions to embeddings made of slots, one for each thing that a sentence may say.
+    """Instructions to embeddings made of slots, one for each thing that a sentence may mention.
 
     A few dozen numbers cannot hold three landmarks, their order and their sides (docs/log.md).
     """
@@ -77,7 +77,7 @@ class SlotEncoder(nn.Module):
     def __init__(
         self, num_words: int, word_size: int, lstm_size: int, num_slots: int, slot_size: int, word_dropout: float
     ) -> None:
-        """lstm_size: of the recurrent networks, one in each direction; word_dropout: share of words not read."""
+        """lstm_size: size of each recurrent network; word_dropout: fraction of words that training reads as unknown."""
         super().__init__()
         self.word_dropout = word_dropout
         self.state_size = 2 * lstm_size

@@ -10,8 +10,11 @@ from pvn.model.resnet import in_device_layout, instance_norm
 
 LEVELS = 5
 CHANNELS = 48
+"""Channels at every level (authors' code, as are the next two)."""
 FILTERED = 24
+"""Channels that pass through the instruction's filters, at all levels but the smallest, where all 48 do."""
 LAST = 128
+"""Channels before the last layer."""
 
 
 class _Down(nn.Module):

@@ -33,11 +33,11 @@ class MappingSizes:
     embedding_size: int = 30
     """Size of an instruction's embedding (authors' code)."""
     num_slots: int | None = None
-    """Slots of the embedding, each attending to words of its own; None: the last state of one LSTM (paper)."""
+    """Slots of the embedding, each with an attention over the words; None: the last state of one LSTM (paper)."""
     lstm_size: int = 128
     """With slots: size of the LSTMs that read the instruction in both directions."""
     word_dropout: float = 0.0
-    """With slots: share of words that are not read in training."""
+    """With slots: fraction of words that training reads as unknown."""
     grounding_channels: int = 3
     """Channels of the grounding map that are responses to filters made from the embedding (authors' code)."""
     attention_channels: int = 0
@@ -73,7 +73,7 @@ class Frames:
     """Pictures of B flights, end to end, and which of them are followed by a prediction."""
 
     image: Tensor
-    """Pictures (K, H, W, 3) uint8; those of flight b are first_frame[b] to first_frame[b + 1]."""
+    """Pictures (K, H, W, 3) uint8; flight b has first_frame[b] to first_frame[b + 1]."""
     pose_world: Tensor
     """Poses (K, 6), field frame, from which they were taken."""
     origin: Tensor
@@ -126,7 +126,7 @@ def in_chunks(function: Callable[..., Tensor], size: int | None, *values: Tensor
     count = len(values[0])
     if size is None or count == size:
         return function(*values)
-    # Unlike zeros in rows of their own, this leaves the layout in memory as it is, on which compiled code depends.
+    # Unlike concatenated zeros, this keeps the memory layout, on which compiled code depends.
     padded = [functional.pad(value, (0, 0) * (value.dim() - 1) + (0, -count % size)) for value in values]
     parts = zip(*(torch.split(value, size) for value in padded), strict=True)
     return torch.cat([function(*part) for part in parts])[:count]
@@ -159,7 +159,7 @@ def grounding_layer(embedding_size: int, num_channels: int) -> nn.Linear:
 
 
 def ground(value: Tensor, kernel: Tensor) -> Tensor:
-    """Responses (Q, S * S, N) of maps (Q, S * S, 32) to the words' filters (Q, N * 32), not yet normalised."""
+    """Responses (Q, S * S, N) of maps (Q, S * S, 32) to filters (Q, N * 32), which are normalised here."""
     kernel = functional.normalize(torch.sigmoid(kernel), dim=-1).view(len(kernel), -1, CHANNELS)
     return functional.leaky_relu(value @ kernel.transpose(1, 2).to(value.dtype))
 
@@ -168,11 +168,11 @@ class WordAttention(nn.Module):
     """What the instruction says about each cell: cells attend to the words that match what was seen there."""
 
     def __init__(self, state_size: int, num_channels: int) -> None:
-        """state_size: of a word's state; num_channels: of what the cells take from the words, a multiple of HEADS."""
+        """state_size: numbers in a word's state; num_channels: numbers that a cell takes from the words."""
         super().__init__()
         if num_channels % HEADS:
             raise ValueError(f"attention_channels: got {num_channels}, expected a multiple of the {HEADS} heads")
-        # The features that a word looks for, and its score for any cell.
+        # The features that a word responds to, and a score that it has for every cell.
         self.key = nn.Linear(state_size, HEADS * (CHANNELS + 1))
         self.value = nn.Linear(state_size, num_channels)
 

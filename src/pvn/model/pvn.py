@@ -1,4 +1,4 @@
-"""PVN, the agent: it updates its map at every step, predicts every few steps, and flies by its last prediction."""
+"""PVN, the agent: it updates its map at every step, predicts every few steps, and follows its last prediction."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PVNMemory:
     look: Tensor
     """(B,): the side to which a flight turns on the spot to look around, 1 left or -1 right; 0 once it flies."""
     steps_turned: Tensor
-    """(B,) int64: steps for which a flight that has arrived has turned to where it should face."""
+    """(B,) int64: for how many steps a drone that has arrived has turned to face where it should."""
     output: Tensor | None
     """Stage 2's last output (B, 3)."""
     step: int
@@ -176,10 +176,10 @@ class PVN(Agent):
         return action, replace(memory, output=output, progress=progress, steps_turned=turned)
 
     def _predict(self, memory: PVNMemory) -> tuple[Visitation, Tensor]:
-        """The prediction to fly by and the side (B,) to look to, both new if it is time, for a map that is up to date.
+        """The prediction to follow, and the side (B,) to look to; both are new if it is time.
 
-        A flight that looks around predicts after every quarter turn, and makes three at most: a camera that sees a
-        quarter of what is around has then seen all of it.
+        A drone that looks around predicts after each quarter turn, three at most: its camera, which sees a quarter of
+        the surroundings, has then seen all of them.
         """
         step, threshold = memory.step, self.look_threshold
         is_looking = memory.look != 0
@@ -205,16 +205,16 @@ class PVN(Agent):
     def _turn_at_goal(
         self, action: Tensor, visitation: Visitation, pose_map: Tensor, memory: PVNMemory
     ) -> tuple[Tensor, Tensor]:
-        """Actions (B, 3) that turn on the spot before they stop, and for how many steps (B,) drones have turned so far.
+        """Actions (B, 3) that turn on the spot before they stop, and for how many steps (B,) drones have turned.
 
         A drone that has arrived turns until it faces where it should, or for as many steps as a full turn takes. What
-        it sees while it turns may change the prediction, and with it where it should face; it stops by a new one.
+        it sees on the way may change the prediction, and with it the heading; so it stops only by a new prediction.
         """
         turned = memory.steps_turned
         if visitation.log_faced is None:
             return action, turned
         has_arrived = (turned > 0) | (action[:, STOP] > 0.5)
-        if memory.step == 0:  # stage 2 takes many steps to see that it has flown all of a way that leads nowhere
+        if memory.step == 0:  # stage 2 needs many steps to notice that a way which leads nowhere is at its end
             has_arrived = has_arrived | stays_at_start(visitation, self.visitation.places)
         if not bool(has_arrived.any()):  # nearly always; the rest takes a millisecond
             return action, turned
@@ -269,7 +269,7 @@ class PVN(Agent):
 
 
 STOP_WITHIN = 0.5
-"""Distance from the goal at which the ideal second stage stops, metres; the drone still moves while it brakes."""
+"""The ideal second stage stops this far before the goal, metres, and a braking distance of 0.1 s at full speed."""
 
 
 class IdealAct(PVN):

@@ -89,7 +89,7 @@ class Block(nn.Module):
 
 
 class Shrinking(nn.Module):
-    """The first half of the image encoder: pictures to features of a quarter of their size."""
+    """The first half of the image encoder: from pictures to features at a quarter of their size."""
 
     def __init__(self, first: nn.Conv2d, blocks: nn.Module) -> None:
         super().__init__()

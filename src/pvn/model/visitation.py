@@ -42,7 +42,7 @@ NEAR_START, FAR_FROM_START = 2.0, 20.0
 FACED_AHEAD = 8.0
 """How far ahead of the goal the place is that the drone faces there, metres: so far that a cell is about 11 degrees."""
 AT_START = 2.5
-"""A way all of whose parts are mostly within this distance of the start leads nowhere, metres."""
+"""A way leads nowhere if each of its parts lies mostly within this distance of the start, metres."""
 LARGEST_UNCOMPILED = 2**LEVELS
 """Cells across a map up to which LingUNet's smallest maps have one cell."""
 OVERHEAD_MARGIN = 1.0
@@ -56,10 +56,11 @@ class VisitationSizes(MappingSizes):
     num_parts: int = 1
     """Parts of the way, in order, each with a distribution of its own; 1: one for the whole trajectory (paper)."""
     knows_unseen: bool = False
-    """Whether the prediction is told which cells were never in view."""
+    """Whether LingUNet's input shows which cells were never in view."""
     knows_bearing: bool = False
-    """Whether the prediction is told where each cell lies from the start, as the drone faces there. "Past it, with it
-    on your left" is another place for a landmark ahead than for one behind, and convolutions treat all cells alike."""
+    """Whether LingUNet's input shows where each cell lies from the start, relative to the drone's heading there. "Past
+    it, with it on your left" means different places for a landmark ahead and for one behind, but convolutions treat all
+    cells alike."""
     predicts_facing: bool = False
     """Whether the place that the drone should face at the goal is predicted too, so that it can turn there."""
 
@@ -115,7 +116,7 @@ class Visitation:
         return self.log_parts[:, -1].exp() * ~self.maps.is_known
 
     def replaced(self, is_replaced: Tensor, other: Visitation) -> Visitation:
-        """These predictions with those of the rows (Q,) that are replaced taken from the other."""
+        """These predictions, with some rows (Q,) taken from the other ones."""
 
         def choose(own: Tensor, its: Tensor) -> Tensor:
             return torch.where(is_replaced.view(-1, *(1,) * (own.dim() - 1)), its, own)
@@ -129,7 +130,7 @@ class Visitation:
 
 
 def likeliest_places(log_probability: Tensor, places: Tensor, within: float) -> Tensor:
-    """Means (Q, 2), map frame, of distributions (Q, S, S), as logarithms, near their most likely cells.
+    """Means (Q, 2), map frame, of log distributions (Q, S, S) near their most likely cells.
 
     places (S * S, 2): centres of the cells, map frame. Cells up to `within` metres away count, so that a place is known
     more finely than by its cell.
@@ -163,9 +164,9 @@ def end_headings(visitation: Visitation, places: Tensor, cell: float) -> Tensor:
 
 
 def bearings(places: Tensor) -> Tensor:
-    """How far along the start's frame, to its left and away from it cells at places (S * S, 2) in it lie: (3, S, S).
+    """Where cells at places (S * S, 2), map frame, lie from the start: (3, S, S), ahead, to the left, and away.
 
-    The first two are of unit length together, except close to the start; the third is 0 there and 1 far away.
+    The first two are a direction of length 1, except close to the start; the third is 0 at the start and 1 far away.
     """
     away = places.norm(dim=-1, keepdim=True)
     softened = (away.square() + NEAR_START**2).sqrt()
@@ -174,7 +175,7 @@ def bearings(places: Tensor) -> Tensor:
 
 
 def bearings_of(bearing: Tensor, heading: Tensor) -> Tensor:
-    """The same (Q, 3, S, S) as seen by drones that face `heading` (Q,), radians, map frame: how far ahead, and left."""
+    """The same (Q, 3, S, S) for drones that face `heading` (Q,) at the start, radians, map frame."""
     along, left, away = bearing
     cos, sin = heading.cos()[:, None, None], heading.sin()[:, None, None]
     return torch.stack([along * cos + left * sin, left * cos - along * sin, away.expand(len(heading), -1, -1)], 1)
