@@ -17,7 +17,7 @@ from pvn.bridges.mavlink.limits import (
 
 START, LIMITS, MODES = (25.0, 25.0, 5.0), Limits(), ("OFFBOARD",)
 FINE = Situation(
-    now=100.0, telemetry_at=99.98, position=START, velocity=(0.0, 0.0, 0.0), yaw=0.0, yaw_rate=0.0, battery=0.8,
+    now=100.0, telemetry_at=99.98, position=START, yaw=0.0, battery=0.8,
     is_armed=True, mode="OFFBOARD", picture_at=99.97, picture_changed_at=99.97, moving_since=math.inf,
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 MAX_CACHED_IMAGES = 16
 MAX_TOLD = 200
-"""Different messages on the console: so many of the server's own, and as many that scripts print."""
+"""Most different messages on the console, counted apart for the server's own and for those that scripts print."""
 MAX_DRONES = 16
 METRES_PER_DEGREE = 111_319.5
 """Of latitude, as in AirSim."""
@@ -62,7 +62,7 @@ class Host(ClockedVehicles):
 
     @property
     def vehicles(self) -> list[Vehicle]:
-        """Those of all drones."""
+        """The vehicles of all drones."""
         return [drone.vehicle for drone in self.drones.values()]
 
     def add_drone(self, name: str, settings: VehicleSettings) -> None:
@@ -89,10 +89,10 @@ class Host(ClockedVehicles):
             drone.vehicle.set_wind(wind)
 
     def tell_once(self, message: str, *, is_from_script: bool = False) -> None:
-        """Tell whoever runs the server something, unless it has been told already.
+        """Print a message on the server's console, unless it has been printed before.
 
-        is_from_script: whether a script prints it. Those are counted apart, so that a script that prints a counter does
-        not silence what is refused later.
+        is_from_script: whether a script prints it. These are counted apart, so that a script that prints a counter does
+        not silence later refusals.
         """
         told = self._printed if is_from_script else self._told
         if message not in told and len(told) <= MAX_TOLD:
@@ -117,7 +117,10 @@ class Host(ClockedVehicles):
         return self.external_cameras[name]
 
     def reach(self, drone: Drone, position_ned: Vector) -> Vector:
-        """Where, field frame, a drone gets that is sent to an NED position; raises or tells if that is elsewhere."""
+        """Where a drone gets, field frame, when it is sent to an NED position.
+
+        If that is beyond the border, this is printed, or refused.
+        """
         wanted = from_ned(position_ned, drone.origin)
         reached = clamp_position(wanted, self.border)
         if max(abs(one - other) for one, other in zip(wanted, reached, strict=True)) > 1e-6:
@@ -153,7 +156,7 @@ class Host(ClockedVehicles):
         return View(renderer=self.scene.renderer, camera_row=row, camera=lens, object_ids=self.scene.object_ids)
 
     def render_image(self, view: View, request: ImageRequest) -> Awaitable[dict[str, Any]]:
-        """An encoded image, rendered once however many clients request it before anything moves."""
+        """An encoded image, rendered only once for all clients that request it before anything moves."""
         states = [drone.state for drone in self.drones.values()]
         moment = self.scene.version, [(state.position, state.rotation) for state in states]
         if moment != self._rendered_moment or len(self._rendered_images) >= MAX_CACHED_IMAGES:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pvn.bridges.airsim.drone import MountedCamera
 from pvn.bridges.airsim.host import Host
-from pvn.bridges.airsim.images import IMAGE_TYPES, SCENE, ImageRequest, View
+from pvn.bridges.airsim.images import ImageRequest, ImageType, View
 from pvn.bridges.airsim.wire_types import (
     Pose,
     encode_pose,
@@ -37,12 +37,12 @@ def _parse_image_request(request: Any) -> tuple[Any, ImageRequest]:
     """The camera's name and what kind of image is wanted."""
     if not isinstance(request, dict):
         raise ValueError(f"simGetImages: got a request of {type(request).__name__}, expected an ImageRequest")
-    image_type = request.get("image_type", SCENE)
-    if not isinstance(image_type, int | float) or image_type not in IMAGE_TYPES:
-        known = ", ".join(f"{name} ({number})" for number, name in IMAGE_TYPES.items())
+    image_type = request.get("image_type", ImageType.Scene)
+    if not isinstance(image_type, int | float) or image_type not in list(ImageType):
+        known = ", ".join(f"{one.name} ({one.value})" for one in ImageType)
         raise ValueError(f"image_type: got {str(image_type)[:80]!r}, expected one of {known}")
     is_float, is_compressed = bool(request.get("pixels_as_float", False)), bool(request.get("compress", True))
-    return request.get("camera_name", "0"), ImageRequest(int(image_type), is_float, is_compressed)
+    return request.get("camera_name", "0"), ImageRequest(ImageType(int(image_type)), is_float, is_compressed)
 
 
 async def _images(host: Host, wanted: list[tuple[Any, MountedCamera, ImageRequest]]) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ async def _images(host: Host, wanted: list[tuple[Any, MountedCamera, ImageReques
             "height": view.camera.height,
             "pixels_as_float": kind.is_float,
             "compress": kind.is_compressed,
-            "image_type": kind.image_type,
+            "image_type": int(kind.image_type),
             "annotation_name": "",
         }
         for image, view, (name, _, kind), pose in zip(images, views, wanted, poses, strict=True)
@@ -100,7 +100,7 @@ def simGetCameraInfo(host: Host, camera: MountedCamera) -> dict[str, Any]:
 
     The matrix is that of a pinhole camera, without near and far planes.
     """
-    lens = camera.lens(SCENE)
+    lens = camera.lens(ImageType.Scene)
     across = 1 / math.tan(lens.horizontal_view / 2)
     down = across * lens.width / lens.height
     matrix = [[across, 0.0, 0.0, 0.0], [0.0, down, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
@@ -193,7 +193,7 @@ def simGetDetections(host: Host, camera: MountedCamera, image_type: Any) -> Coro
     The relative pose is where the object's foot is, seen from the camera.
     """
     number, pose = int(parse_number(image_type, "image_type")), camera.pose
-    view = host.view(camera, number if number in IMAGE_TYPES else SCENE)
+    view = host.view(camera, number if number in list(ImageType) else ImageType.Scene)
     wanted = {
         index: _detection(host, name, landmark, pose)
         for index, (name, landmark) in enumerate(zip(host.scene.names, view.renderer.layout.landmarks, strict=True))

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
+import io
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from pvn.bridges.shared.renderer import CameraRenderer, Floats, Pixels
 from pvn.geometry import Camera
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V
 
-SCENE, DEPTH_PLANAR, DEPTH_PERSPECTIVE, DEPTH_VIS, DISPARITY, SEGMENTATION, NORMALS, INFRARED = range(8)
-IMAGE_TYPES = {
-    SCENE: "Scene",
-    DEPTH_PLANAR: "DepthPlanar",
-    DEPTH_PERSPECTIVE: "DepthPerspective",
-    DEPTH_VIS: "DepthVis",
-    DISPARITY: "DisparityNormalized",
-    SEGMENTATION: "Segmentation",
-    NORMALS: "SurfaceNormals",
-    INFRARED: "Infrared",
-}
+
+class ImageType(IntEnum):
+    """AirSim's image types, under its own names."""
+
+    Scene = 0
+    DepthPlanar = 1
+    DepthPerspective = 2
+    DepthVis = 3
+    DisparityNormalized = 4
+    Segmentation = 5
+    SurfaceNormals = 6
+    Infrared = 7
+
 
 SKY_DEPTH_M = 65504.0
 """AirSim's depth where there is nothing: the largest half-precision float."""
@@ -49,16 +52,9 @@ def _axis_cosines(camera: Camera) -> Floats:
 
 def encode_png(pixels: Pixels) -> bytes:
     """A PNG file of pixels (H, W, 3), red green blue."""
-    height, width, _ = pixels.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # each line begins with its filter type; 0 is none
-    lines[:, 1:] = pixels.reshape(height, -1)
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines.tobytes(), 1)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+    return file.getvalue()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,40 +113,43 @@ class View:
         return np.where(depth.min(0)[..., None] > 0, normals[..., [1, 0, 2]] * [1, 1, -1], 0.0)
 
 
-def _render_floats(view: View, image_type: int) -> npt.NDArray[Any]:
+def _render_floats(view: View, image_type: ImageType) -> npt.NDArray[Any]:
     """An image (H, W) of floats: depths in metres, or values from 0 to 1."""
-    if image_type == DEPTH_PLANAR:
-        return view.planar_depth()
-    if image_type == DEPTH_PERSPECTIVE:
-        return view.depth()
-    if image_type == DEPTH_VIS:
-        return np.clip(view.planar_depth() / DEPTH_VIS_RANGE_M, 0, 1)
-    if image_type == DISPARITY:
-        return view.disparity()
+    match image_type:
+        case ImageType.DepthPlanar:
+            return view.planar_depth()
+        case ImageType.DepthPerspective:
+            return view.depth()
+        case ImageType.DepthVis:
+            return np.clip(view.planar_depth() / DEPTH_VIS_RANGE_M, 0, 1)
+        case ImageType.DisparityNormalized:
+            return view.disparity()
     return _render_pixels(view, image_type)[..., 0] / 255  # as in AirSim, the first channel of the picture
 
 
-def _render_pixels(view: View, image_type: int) -> Pixels:
+def _render_pixels(view: View, image_type: ImageType) -> Pixels:
     """An image of any type for people to look at (H, W, 3), red green blue."""
-    if image_type == SCENE:
-        return view.renderer.render_scene(view.camera_row, view.camera)
-    if image_type == SEGMENTATION:
-        return segmentation_colours(view.segments())
-    if image_type == NORMALS:
-        return np.round((view.normals() + 1) * 127.5).astype(np.uint8)
-    if image_type == INFRARED:  # as in AirSim, which shows an object's number as its warmth
-        grey = (view.segments() % 256).astype(np.uint8)
-    else:
-        grey = (255 * _render_floats(view, DISPARITY if image_type == DISPARITY else DEPTH_VIS)).astype(np.uint8)
-    return np.repeat(grey[..., None], 3, axis=-1)
+    match image_type:
+        case ImageType.Scene:
+            return view.renderer.render_scene(view.camera_row, view.camera)
+        case ImageType.Segmentation:
+            return segmentation_colours(view.segments())
+        case ImageType.SurfaceNormals:
+            return np.round((view.normals() + 1) * 127.5).astype(np.uint8)
+        case ImageType.Infrared:  # as in AirSim, which shows an object's number as its warmth
+            grey: npt.NDArray[Any] = view.segments() % 256
+        case ImageType.DisparityNormalized:
+            grey = 255 * view.disparity()
+        case _:
+            grey = 255 * _render_floats(view, ImageType.DepthVis)
+    return np.repeat(grey.astype(np.uint8)[..., None], 3, axis=-1)
 
 
 @dataclass(frozen=True)
 class ImageRequest:
     """What kind of image a client wants."""
 
-    image_type: int
-    """One of IMAGE_TYPES."""
+    image_type: ImageType
     is_float: bool
     """Depth in metres instead of bytes."""
     is_compressed: bool

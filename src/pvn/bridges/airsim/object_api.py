@@ -46,10 +46,10 @@ def simListInstanceSegmentationPoses(host: Host, *rest: Any) -> list[dict[str, A
 
 def simGetObjectPose(host: Host, object_name: Any, *rest: Any) -> dict[str, Any]:
     """A landmark's pose, NED from the middle of the field; NaN for an unknown name, as in AirSim."""
-    if object_name not in host.scene.names:
+    landmark = host.scene.landmark(object_name)
+    if landmark is None:
         nan = (math.nan,) * 3
         return {"position": encode_vector(nan), "orientation": encode_quaternion((math.nan, *nan))}
-    landmark = host.scene.landmark(object_name)
     return encode_pose((landmark.x, landmark.y, 0.0), rotation_from_yaw(landmark.yaw))
 
 
@@ -81,23 +81,22 @@ def _change(host: Host, name: str, x: float, y: float, yaw: float, scale: float)
 
 def simSetObjectPose(host: Host, object_name: Any, pose: Any, teleport: Any = True, *rest: Any) -> bool:
     """Move a landmark; returns whether it exists and can stand there."""
-    if object_name not in host.scene.names:
-        return False
-    return _change(host, object_name, *_standing(host, parse_pose(pose)), host.scene.landmark(object_name).scale)
+    landmark = host.scene.landmark(object_name)
+    return landmark is not None and _change(host, object_name, *_standing(host, parse_pose(pose)), landmark.scale)
 
 
 def simGetObjectScale(host: Host, object_name: Any) -> dict[str, float]:
     """A landmark's size relative to its class, the same in all directions; NaN for an unknown name."""
-    scale = host.scene.landmark(object_name).scale if object_name in host.scene.names else math.nan
-    return encode_vector((scale, scale, scale))
+    landmark = host.scene.landmark(object_name)
+    return encode_vector((math.nan if landmark is None else landmark.scale,) * 3)
 
 
 def simSetObjectScale(host: Host, object_name: Any, scale_vector: Any) -> bool:
     """Scale a landmark; returns whether it exists and there is room for it."""
-    if object_name not in host.scene.names:
+    old = host.scene.landmark(object_name)
+    if old is None:
         return False
-    old, scale = host.scene.landmark(object_name), _uniform(host, parse_vector(scale_vector, "scale"))
-    return _change(host, object_name, old.x, old.y, old.yaw, scale)
+    return _change(host, object_name, old.x, old.y, old.yaw, _uniform(host, parse_vector(scale_vector, "scale")))
 
 
 def simListAssets(host: Host) -> list[str]:
@@ -118,8 +117,8 @@ def simSpawnObject(
 
 
 def simDestroyObject(host: Host, object_name: Any) -> bool:
-    """Take a landmark away; returns whether it existed."""
-    if object_name not in host.scene.names:
+    """Remove a landmark; returns whether it existed."""
+    if host.scene.landmark(object_name) is None:
         return False
     host.scene.destroy(object_name)
     return True

@@ -41,23 +41,23 @@ class Limits:
     max_message_bytes: int = 1 << 20
     """Largest message; AirSim's largest, a path to fly, takes about 40 bytes per point."""
     partial_message_timeout_s: float = 10.0
-    """How long a client may take for a message, seconds. Between messages, it may stay silent forever."""
+    """How long a client may take for a message, seconds. Between messages it may stay silent forever."""
     max_values: int = 10_000
-    """Values of one list or map, in which each key counts too."""
+    """Values of one list or map; each key counts too."""
     max_depth: int = 8
     """Lists and maps within one another; AirSim's calls need five."""
     unread_timeout_s: float = 30.0
     """How long a client may leave an answer unread before its connection is closed, seconds."""
     max_pending_calls: int = 256
-    """Unanswered calls per client; further ones are read once these are answered."""
+    """Unanswered calls per client; more are read once these are answered."""
     max_clients: int = 64
-    """Simultaneous connections; further ones are closed."""
+    """Simultaneous connections; more are closed."""
 
 
 def _read_value(data: bytearray, begin: int) -> tuple[int, int] | None:
-    """Where the value at `begin` ends, and how many values a list or map holds, which come after that.
+    """Where the value at `begin` ends, and how many values follow if it is a list or map.
 
-    None: the value's own length has not arrived yet.
+    None: its length has not arrived yet.
     """
     first = data[begin]
     if first < 0x80 or first >= 0xE0:  # a small number
@@ -94,16 +94,16 @@ class MessageSplitter:
         self._place = 0
         """Where the next value of the first message begins."""
         self._missing = [1]
-        """How many values are still to begin: one, the message itself, then those of each list and map around that
+        """How many values have yet to begin: of the message, which is one value, and of each list and map around that
         place, from the outermost in. Empty: the message ends at that place."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that has arrived were whole messages."""
+        """Whether everything that has arrived were whole messages."""
         return not self._data
 
     def split(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are whole now that some more bytes have arrived."""
+        """The messages that these bytes complete."""
         self._data += data
         while True:
             if not self._missing:

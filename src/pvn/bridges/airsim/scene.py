@@ -1,4 +1,4 @@
-"""The objects in the field under AirSim's names, which clients may add, move, number and take away."""
+"""The objects in the field under AirSim's names; clients may add, move, number and remove them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.layout import Landmark, Layout
 
 GROUND, SKY = "Ground", "SkySphere"
-"""Names of what is no landmark; fences and lakes belong to the ground."""
+"""Everything but landmarks; fences and lakes belong to the ground."""
 MATCH_LIMIT_S, MATCH_TIMEOUT_S = 1.0, 10.0
-"""How long a pattern may be matched, seconds: of computing, and of waiting, as the machine may be busy."""
+"""How long matching a pattern may take, seconds: of computing, and of waiting for a busy machine."""
 MAX_OBJECT_ID = (1 << 24) - 1
 _STAND_INS = {"cube": "SteelCube", "box": "Box", "cone": "TrafficCone", "cylinder": "Barrel", "sphere": "Rock"}
 """Landmark classes for the basic shapes of Unreal, by a part of their names."""
 
-# Run by another process, which can be ended: Python cannot interrupt a regular expression. Where there is a timer, the
-# process ends itself.
+# Python cannot interrupt a regular expression, so another process matches it, and can be ended. Where there is a timer,
+# it ends itself.
 _MATCHER = """
 import json, re, signal, sys
 pattern, names, limit = json.load(sys.stdin)
@@ -36,7 +37,7 @@ json.dump([name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)]
 async def match_names(pattern: str, names: Sequence[str]) -> list[str]:
     """The names that a regular expression matches, whatever the case, as in AirSim.
 
-    A pattern that takes too long, as some would take years, is refused.
+    A pattern that takes too long is refused; some would take years.
     """
     if pattern == ".*":
         return list(names)
@@ -64,7 +65,7 @@ async def match_names(pattern: str, names: Sequence[str]) -> list[str]:
     return matched
 
 
-def _unique_name(name: str, taken: Sequence[str]) -> str:
+def _unique_name(name: str, taken: Collection[str]) -> str:
     """Number repeated names: the second Barrel becomes Barrel_2."""
     number = 2
     while (numbered := name if number == 2 and name not in taken else f"{name}_{number}") in taken:
@@ -84,33 +85,36 @@ def class_of_asset(asset: str) -> str:
 
 
 class Scene:
-    """The objects and their renderer, which is made anew when they change; one that is in use stays as it is."""
+    """The objects and their renderer. A change makes a new renderer, so that images in progress stay as they are."""
 
     def __init__(self, renderer: CameraRenderer) -> None:
         self.renderer = renderer
         self.version = 0
         """Counts the changes."""
-        self.names: list[str] = []
-        """AirSim's names of the landmarks, in the layout's order."""
+        self._landmarks: dict[str, Landmark] = {}
+        """By AirSim's names, in the layout's order."""
         for landmark in renderer.layout.landmarks:
-            self.names.append(_unique_name(landmark.name, self.names))
-        self._ids = {GROUND: 0, SKY: 0} | {name: number for number, name in enumerate(self.names, 1)}
+            self._landmarks[_unique_name(landmark.name, self._landmarks)] = landmark
+        self._ids = {GROUND: 0, SKY: 0} | {name: number for number, name in enumerate(self._landmarks, 1)}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the landmarks, in the layout's order."""
+        return list(self._landmarks)
 
     @property
     def all_names(self) -> list[str]:
         """Names of everything that has a segmentation number."""
-        return [*self.names, GROUND, SKY]
+        return [*self._landmarks, GROUND, SKY]
 
     @property
     def object_ids(self) -> tuple[int, ...]:
         """Segmentation numbers of the sky, the ground and each landmark."""
-        return self._ids[SKY], self._ids[GROUND], *(self._ids[name] for name in self.names)
+        return self._ids[SKY], self._ids[GROUND], *(self._ids[name] for name in self._landmarks)
 
-    def landmark(self, name: str) -> Landmark:
-        """The landmark of a name."""
-        if name not in self.names:
-            raise ValueError(f"object: got {name[:80]!r}, expected one of the names that simListSceneObjects returns")
-        return self.renderer.layout.landmarks[self.names.index(name)]
+    def landmark(self, name: Any) -> Landmark | None:
+        """The landmark of a name; None for an unknown name."""
+        return self._landmarks.get(name) if isinstance(name, str) else None
 
     def object_id(self, name: str) -> int:
         """An object's segmentation number; -1 for an unknown name."""
@@ -123,10 +127,10 @@ class Scene:
         self._ids |= dict.fromkeys(names, object_id)
         self.version += 1
 
-    def _replace(self, landmarks: Sequence[Landmark], names: Sequence[str]) -> None:
-        layout = Layout(tuple(landmarks), self.renderer.layout.lake)
+    def _replace(self, landmarks: dict[str, Landmark]) -> None:
+        layout = Layout(tuple(landmarks.values()), self.renderer.layout.lake)
         self.renderer = CameraRenderer(layout, is_full=self.renderer.is_full)
-        self.names = list(names)
+        self._landmarks = landmarks
         self.version += 1
 
     def spawn(self, name: str, asset: str, x: float, y: float, yaw: float, scale: float) -> str:
@@ -134,21 +138,19 @@ class Scene:
         class_name = class_of_asset(asset)
         landmark = Landmark(class_name, x, y, LANDMARK_CLASSES[class_name].radius * scale, yaw)
         unique = _unique_name(name, self.all_names)
-        self._replace([*self.renderer.layout.landmarks, landmark], [*self.names, unique])
+        self._replace(self._landmarks | {unique: landmark})
         self._ids[unique] = max(self._ids.values()) + 1
         return unique
 
     def destroy(self, name: str) -> None:
-        """Take a landmark away."""
-        self.landmark(name)
-        kept = [other for other in self.names if other != name]
-        self._replace([self.landmark(other) for other in kept], kept)
+        """Remove a landmark."""
+        self._replace({other: landmark for other, landmark in self._landmarks.items() if other != name})
         del self._ids[name]
 
     def change(self, name: str, x: float, y: float, yaw: float, scale: float) -> None:
         """Move or scale a landmark, field frame."""
         if not all(math.isfinite(number) for number in (x, y, yaw, scale)):
             raise ValueError(f"{name}: got ({x:g}, {y:g}), yaw {yaw:g}, scale {scale:g}, expected finite numbers")
-        old = self.landmark(name)
-        new = replace(old, x=x, y=y, yaw=yaw, radius=LANDMARK_CLASSES[old.name].radius * scale)
-        self._replace([new if one is old else one for one in self.renderer.layout.landmarks], self.names)
+        old = self._landmarks[name]
+        radius = LANDMARK_CLASSES[old.name].radius * scale
+        self._replace(self._landmarks | {name: replace(old, x=x, y=y, yaw=yaw, radius=radius)})

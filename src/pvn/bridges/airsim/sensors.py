@@ -1,7 +1,7 @@
 """What a drone's sensors measure: its true state, with the white noise that AirSim's sensors have by default.
 
-The slow drift of AirSim's sensors is left out. A sensor is read once per tick, and readings of the same tick agree:
-the noise is computed from the sensor and the tick. Vectors are AirSim's: north, east, down, or forward, right, down.
+The slow drift of AirSim's sensors is left out. The noise is computed from the sensor and the tick, so that readings of
+the same tick agree. Vectors are AirSim's: north, east, down, or forward, right, down.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pvn.bridges.shared.renderer import CameraRenderer
 from pvn.bridges.shared.vehicle import TICK_SECONDS
 from pvn.simulator.quadcopter import GRAVITY
 
-# AirSim's defaults: an MPU-6000, an MS5611 and a magnetometer of 5 mGauss. A random walk, per square root of time, is
-# turned into the noise of one reading by the time between two readings.
+# AirSim's defaults: an MPU-6000, an MS5611 and a magnetometer of 5 mGauss. Random walks, per square root of time,
+# become the noise of one reading by the time between two readings.
 GYROSCOPE_NOISE = math.radians(0.30 / 60) / math.sqrt(TICK_SECONDS)  # rad/s
 ACCELEROMETER_NOISE = 0.24e-3 * GRAVITY / math.sqrt(TICK_SECONDS)  # m/s^2
 PRESSURE_NOISE_PA = 2.7
@@ -30,7 +30,6 @@ MAGNETOMETER_NOISE_GAUSS = 0.005
 SEA_LEVEL_PRESSURE_PA, SEA_LEVEL_KELVIN, LAPSE_RATE = 101_325.0, 288.15, 0.0065
 MEAN_FIELD_GAUSS = 0.312
 POLE_LATITUDE, POLE_LONGITUDE = math.radians(80.31), math.radians(-72.62)
-METRES_PER_DEGREE = 111_319.5
 
 
 def noise(drone: Drone, sensor: int, sigma: float) -> npt.NDArray[np.float64]:
@@ -51,7 +50,7 @@ def altitude_of_pressure(pressure_pa: float) -> float:
 
 
 def magnetic_field(origin: GeoPoint) -> Vector:
-    """The earth's field, Gauss, north east down: that of a dipole along AirSim's magnetic pole."""
+    """The earth's field, Gauss, north east down, as of a dipole along AirSim's magnetic pole."""
     latitude, east_of_pole = math.radians(origin.latitude), math.radians(origin.longitude) - POLE_LONGITUDE
     cosine = math.sin(latitude) * math.sin(POLE_LATITUDE)
     cosine += math.cos(latitude) * math.cos(POLE_LATITUDE) * math.cos(east_of_pole)
@@ -99,11 +98,11 @@ def _lidar_directions(sensor: SensorSettings) -> npt.NDArray[np.float64]:
 
 
 Scan = Callable[[], tuple[npt.NDArray[np.float64], npt.NDArray[np.int16]]]
-"""Returns points (P, 3) that one rotation of a lidar meets within its range, and the landmark (P,) of each, or -1."""
+"""Returns the points (P, 3) that one rotation of a lidar hits within its range, and their landmarks (P,), or -1."""
 
 
 def prepare_scan(drone: Drone, sensor: SensorSettings, renderer: CameraRenderer) -> Scan:
-    """A scan from where the drone is now, which any thread can make later.
+    """A scan from where the drone is now; any thread can run it later.
 
     Points are in the sensor's frame, forward right down; or north east down from the drone's home.
     """
@@ -115,10 +114,10 @@ def prepare_scan(drone: Drone, sensor: SensorSettings, renderer: CameraRenderer)
         directions = _lidar_directions(sensor)
         directions_world = directions @ matrix
         depth, landmark = renderer.cast_rays(position, directions_world)
-        is_met = (depth > sensor.min_distance) & (depth <= sensor.max_distance)
-        distances = depth[is_met, None].astype(np.float64)
+        is_hit = (depth > sensor.min_distance) & (depth <= sensor.max_distance)
+        distances = depth[is_hit, None].astype(np.float64)
         if sensor.is_in_sensor_frame:
-            return directions[is_met] * distances, landmark[is_met]
-        return directions_world[is_met][:, [1, 0, 2]] * [1, 1, -1] * distances + offset, landmark[is_met]
+            return directions[is_hit] * distances, landmark[is_hit]
+        return directions_world[is_hit][:, [1, 0, 2]] * [1, 1, -1] * distances + offset, landmark[is_hit]
 
     return scan

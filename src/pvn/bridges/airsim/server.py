@@ -1,4 +1,4 @@
-"""Serves AirSim clients from one host, whatever they send and whenever they disconnect."""
+"""Serves AirSim clients, whatever they send and whenever they disconnect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from pvn.bridges.airsim.api import dispatch
 from pvn.bridges.airsim.host import Host
 from pvn.bridges.airsim.options import AirSimServerOptions
 from pvn.bridges.airsim.protocol import Limits, ProtocolError, RpcRequest, encode_response, read_requests
-from pvn.bridges.airsim.settings import Capture, Settings, VehicleSettings, default_cameras, read_settings
+from pvn.bridges.airsim.settings import (
+    CameraSettings,
+    Capture,
+    Settings,
+    VehicleSettings,
+    default_cameras,
+    read_settings,
+)
 from pvn.bridges.shared.serving import FieldServer, cannot_listen
 from pvn.world.layout import Layout
 
@@ -36,7 +43,7 @@ class _Connection:
         self._unread_timeout_s = limits.unread_timeout_s
 
     async def _answer(self, request: RpcRequest, error: str | None, result: Any) -> None:
-        """Send an answer once the client has read the ones before, of which only one is kept in a buffer."""
+        """Send an answer once the client has read the ones before; only one waits in a buffer."""
         if request.message_id is None:
             return
         async with self._is_writing:
@@ -53,14 +60,14 @@ class _Connection:
                 self._writer.transport.abort()
 
     def _refuse(self, request: RpcRequest, error: ValueError) -> str:
-        """Tell the server's console, as clients' join() tells nobody; returns what to tell the client."""
+        """Print a refusal on the console, as join() hides it from the script; returns the message for the client."""
         text = str(error) if request.method in str(error) else f"{request.method}: {error}"
         self._host.tell_once(f"refused: {text}")
         return text
 
     async def _answer_later(self, request: RpcRequest, awaitable: Awaitable[Any]) -> None:
-        # What takes work is a coroutine, so a client's images and scans are made one after another, each once the last
-        # was read: it cannot fill our memory. Motions are futures, side by side: their answers take a few bytes.
+        # Images and scans are coroutines. Each of a client's is made once it has read the one before, so that it cannot
+        # fill our memory. Motions are futures, side by side: their answers take a few bytes.
         async with self._is_working if inspect.iscoroutine(awaitable) else nullcontext():
             error, result = None, None
             try:
@@ -89,13 +96,13 @@ class _Connection:
                 task = asyncio.ensure_future(self._answer_later(request, result))
                 self._pending.add(task)
                 task.add_done_callback(self._pending.discard)
-                if inspect.iscoroutine(result):  # of which a cancelled task may not have run a single line
+                if inspect.iscoroutine(result):  # a cancelled task may not have run a single line of it
                     task.add_done_callback(functools.partial(_close_coroutine, result))
             else:
                 await self._answer(request, None, result)  # a client that does not read is not read from either
 
     def close(self) -> None:
-        """Drop the pending calls, which nobody is waiting for; the vehicle carries on with its motion."""
+        """Drop the pending calls; the vehicle carries on with its motion."""
         for task in self._pending:
             task.cancel()
         self._writer.close()
@@ -117,7 +124,7 @@ class AirSimServer(FieldServer):
         if settings is None:
             capture = Capture(width=options.width, height=options.height)
             if options.settings is None:
-                vehicle = VehicleSettings(cameras=default_cameras(capture))
+                vehicle = VehicleSettings(cameras=default_cameras(CameraSettings(default_capture=capture)))
                 settings = Settings(vehicles={options.vehicle: vehicle})
             else:
                 settings = read_settings(options.settings, capture)

@@ -19,6 +19,8 @@ from pvn.files import parse_json
 
 DISTANCE_SENSOR, LIDAR, GPU_LIDAR = 5, 6, 8
 """AirSim's numbers of the sensor types that can be mounted anywhere."""
+MAX_CHANNELS, MAX_POINTS = 1024, 100_000
+"""Of one rotation of a lidar; real ones have up to 128 channels."""
 _ALIASES = {
     "": "front_center", "0": "front_center", "fpv": "front_center", "front-center": "front_center",
     "1": "front_right", "2": "front_left", "3": "bottom_center", "4": "back_center",
@@ -26,10 +28,8 @@ _ALIASES = {
 _ADVICE = "correct the file, docs/airsim.md lists the settings that are read"
 AGENT_CAMERA = "pvn"
 """The camera of our agents: at the drone's centre, looking 15 degrees down."""
-
-
-MAX_CHANNELS = 1024
-"""Of a lidar; real ones have up to 128."""
+_NOWHERE: Vector = (0.0, 0.0, 0.0)
+_LEVEL: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
 
 def camera_key(name: Any) -> str:
@@ -65,8 +65,8 @@ class Capture:
 class CameraSettings:
     """A camera as it is mounted at first."""
 
-    position: Vector = (0.0, 0.0, 0.0)
-    rotation: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    position: Vector = _NOWHERE
+    rotation: Quaternion = _LEVEL
     captures: Mapping[int, Capture] = field(default_factory=dict)
     """By image type; those missing are as `default_capture`."""
     default_capture: Capture = Capture()
@@ -77,8 +77,8 @@ class SensorSettings:
     """A distance sensor or a lidar."""
 
     kind: int = LIDAR
-    position: Vector = (0.0, 0.0, 0.0)
-    rotation: Quaternion = (1.0, 0.0, 0.0, 0.0)
+    position: Vector = _NOWHERE
+    rotation: Quaternion = _LEVEL
     min_distance: float = 0.2
     max_distance: float = 40.0
     num_channels: int = 16
@@ -92,24 +92,22 @@ class SensorSettings:
     """Whether points are given in the sensor's frame; else north, east, down from the vehicle's home."""
 
 
-_DOWN, _BACK = rotation_from_angles(0, -math.pi / 2, 0), rotation_from_angles(0, 0, math.pi)
-DEFAULT_CAMERAS: dict[str, tuple[Vector, Quaternion]] = {
-    "front_center": ((0.5, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)),
-    "front_right": ((0.5, 0.125, 0.0), (1.0, 0.0, 0.0, 0.0)),
-    "front_left": ((0.5, -0.125, 0.0), (1.0, 0.0, 0.0, 0.0)),
-    "bottom_center": ((0.0, 0.0, 0.05), _DOWN),
-    "back_center": ((-0.5, 0.0, 0.0), _BACK),
+MOUNTS: Mapping[str, tuple[Vector, Quaternion]] = {
+    "front_center": ((0.5, 0.0, 0.0), _LEVEL),
+    "front_right": ((0.5, 0.125, 0.0), _LEVEL),
+    "front_left": ((0.5, -0.125, 0.0), _LEVEL),
+    "bottom_center": ((0.0, 0.0, 0.05), rotation_from_angles(0, -math.pi / 2, 0)),
+    "back_center": ((-0.5, 0.0, 0.0), rotation_from_angles(0, 0, math.pi)),
 }
 """Where AirSim's quadcopter has cameras; the two front ones are 25 cm apart."""
-_AGENT_CAMERA = CameraSettings(
-    rotation=rotation_from_angles(0, -math.radians(15.0), 0), default_capture=Capture(width=128, height=72)
-)
 
 
-def default_cameras(capture: Capture = Capture()) -> dict[str, CameraSettings]:
-    """The cameras of a drone whose settings name none."""
-    named = {name: CameraSettings(*pose, default_capture=capture) for name, pose in DEFAULT_CAMERAS.items()}
-    return named | {AGENT_CAMERA: _AGENT_CAMERA}
+def default_cameras(usual: CameraSettings = CameraSettings()) -> dict[str, CameraSettings]:
+    """The cameras that every drone has. usual: what AirSim's own have in common."""
+    tilted_down = rotation_from_angles(0, -math.radians(15.0), 0)
+    return {name: replace(usual, position=place, rotation=turn) for name, (place, turn) in MOUNTS.items()} | {
+        AGENT_CAMERA: CameraSettings(rotation=tilted_down, default_capture=Capture(width=128, height=72))
+    }
 
 
 def default_sensors() -> dict[str, SensorSettings]:
@@ -122,7 +120,7 @@ def default_sensors() -> dict[str, SensorSettings]:
 class VehicleSettings:
     """One drone."""
 
-    position: Vector = (0.0, 0.0, 0.0)
+    position: Vector = _NOWHERE
     """Where it starts, north, east, down from the middle of the field."""
     yaw: float = 0.0
     """Clockwise from north."""
@@ -143,7 +141,7 @@ class Settings:
     """Cameras that stand in the field: positions are north, east, down from its middle."""
     origin: GeoPoint = GeoPoint(47.641468, -122.140165, 122.0)
     """The middle of the field on the globe; AirSim's by default."""
-    wind: Vector = (0.0, 0.0, 0.0)
+    wind: Vector = _NOWHERE
     """m/s, north, east, down."""
     clock_speed: float = 1.0
     text: str = "{}"
@@ -171,12 +169,17 @@ def _child(content: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _position(content: Mapping[str, Any], default: Vector) -> Vector:
+def _children(content: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    named = _child(content, key)
+    return {name: _child(named, name) for name in named}
+
+
+def _position(content: Mapping[str, Any], default: Vector = _NOWHERE) -> Vector:
     x, y, z = (_number(content, key, value) for key, value in zip("XYZ", default, strict=True))
     return x, y, z
 
 
-def _rotation(content: Mapping[str, Any], default: Quaternion) -> Quaternion:
+def _rotation(content: Mapping[str, Any], default: Quaternion = _LEVEL) -> Quaternion:
     if not any(key in content for key in ("Roll", "Pitch", "Yaw")):
         return default
     roll, pitch, yaw = (math.radians(_number(content, key, 0.0)) for key in ("Roll", "Pitch", "Yaw"))
@@ -189,8 +192,9 @@ def _captures(content: Mapping[str, Any], before: Mapping[int, Capture], usual: 
         raise ValueError("settings: got CaptureSettings that is not a list of objects, expected [{...}]")
     captures = dict(before)
     for entry in entries:
-        old = captures.get(int(_number(entry, "ImageType", 0)), usual)
-        captures[int(_number(entry, "ImageType", 0))] = Capture(
+        image_type = int(_number(entry, "ImageType", 0))
+        old = captures.get(image_type, usual)
+        captures[image_type] = Capture(
             width=int(_number(entry, "Width", old.width)),
             height=int(_number(entry, "Height", old.height)),
             view=math.radians(_number(entry, "FOV_Degrees", math.degrees(old.view))),
@@ -199,11 +203,12 @@ def _captures(content: Mapping[str, Any], before: Mapping[int, Capture], usual: 
 
 
 def _cameras(
-    content: Mapping[str, Any], usual: CameraSettings, known: Mapping[str, CameraSettings]
+    entries: Mapping[str, dict[str, Any]], usual: CameraSettings, known: Mapping[str, CameraSettings]
 ) -> dict[str, CameraSettings]:
+    """The known cameras, changed by the entries of their names, and those that entries add, which are like `usual`."""
     cameras = dict(known)
-    for name in content:
-        entry, old = _child(content, name), cameras.get(camera_key(name), usual)
+    for name, entry in entries.items():
+        old = cameras.get(camera_key(name), usual)
         cameras[camera_key(name)] = replace(
             old,
             position=_position(entry, old.position),
@@ -213,49 +218,36 @@ def _cameras(
     return cameras
 
 
-def _sensors(content: Mapping[str, Any]) -> dict[str, SensorSettings]:
-    sensors = {}
-    for name in content:
-        entry = _child(content, name)
-        kind = int(_number(entry, "SensorType", 0))
-        if kind not in (DISTANCE_SENSOR, LIDAR, GPU_LIDAR) or not entry.get("Enabled", True):
-            continue
-        is_lidar = kind != DISTANCE_SENSOR
-        rotations = _number(entry, "RotationsPerSecond", 10.0)
-        start, end = _number(entry, "HorizontalFOVStart", 0.0), _number(entry, "HorizontalFOVEnd", 360.0)
-        sensors[name] = SensorSettings(
-            kind=kind,
-            position=_position(entry, (0.0, 0.0, 0.0)),
-            rotation=_rotation(entry, (1.0, 0.0, 0.0, 0.0)),
-            min_distance=_number(entry, "MinDistance", 0.0 if is_lidar else 0.2),
-            max_distance=_number(entry, "Range" if is_lidar else "MaxDistance", 100.0 if is_lidar else 40.0),
-            num_channels=min(MAX_CHANNELS, max(1, int(_number(entry, "NumberOfChannels", 16)))),
-            points_per_rotation=min(
-                100_000, max(1, round(_number(entry, "PointsPerSecond", 100_000) / max(rotations, 1e-3)))
-            ),
-            horizontal_start=math.radians(start),
-            horizontal_end=math.radians(end if end > start else start + 360.0),  # equal ones mean all around
-            upper=math.radians(_number(entry, "VerticalFOVUpper", -15.0)),
-            lower=math.radians(_number(entry, "VerticalFOVLower", -45.0)),
-            is_in_sensor_frame=entry.get("DataFrame") == "SensorLocalFrame",
-        )
-    return sensors
-
-
-def _vehicle(
-    content: Mapping[str, Any], usual: CameraSettings, default_sensors_: Mapping[str, Any], mode: str
-) -> VehicleSettings:
-    known = default_cameras() | {
-        name: replace(usual, position=pose[0], rotation=pose[1]) for name, pose in DEFAULT_CAMERAS.items()
-    }
-    return VehicleSettings(
-        position=_position(content, (0.0, 0.0, 0.0)),
-        yaw=math.radians(_number(content, "Yaw", 0.0)),
-        is_armed=str(content.get("DefaultVehicleState", "Armed")).lower() not in ("disarmed", "inactive"),
-        is_floating=str(content.get("VehicleType", mode)).lower() == "computervision",
-        cameras=_cameras(_child(content, "Cameras"), usual, known),
-        sensors=_sensors({**default_sensors_, **_child(content, "Sensors")}) or default_sensors(),
+def _sensor(entry: Mapping[str, Any], kind: int) -> SensorSettings:
+    distances = ("MinDistance", 0.2), ("MaxDistance", 40.0)
+    if kind != DISTANCE_SENSOR:
+        distances = ("MinDistance", 0.0), ("Range", 100.0)
+    min_distance, max_distance = (_number(entry, key, default) for key, default in distances)
+    points = _number(entry, "PointsPerSecond", 100_000) / max(_number(entry, "RotationsPerSecond", 10.0), 1e-3)
+    start, end = _number(entry, "HorizontalFOVStart", 0.0), _number(entry, "HorizontalFOVEnd", 360.0)
+    return SensorSettings(
+        kind=kind,
+        position=_position(entry),
+        rotation=_rotation(entry),
+        min_distance=min_distance,
+        max_distance=max_distance,
+        num_channels=min(max(int(_number(entry, "NumberOfChannels", 16)), 1), MAX_CHANNELS),
+        points_per_rotation=min(max(round(points), 1), MAX_POINTS),
+        horizontal_start=math.radians(start),
+        horizontal_end=math.radians(end if end > start else start + 360.0),  # equal ones mean all around
+        upper=math.radians(_number(entry, "VerticalFOVUpper", -15.0)),
+        lower=math.radians(_number(entry, "VerticalFOVLower", -45.0)),
+        is_in_sensor_frame=entry.get("DataFrame") == "SensorLocalFrame",
     )
+
+
+def _sensors(entries: Mapping[str, dict[str, Any]]) -> dict[str, SensorSettings]:
+    kinds = {name: int(_number(entry, "SensorType", 0)) for name, entry in entries.items()}
+    return {
+        name: _sensor(entry, kinds[name])
+        for name, entry in entries.items()
+        if kinds[name] in (DISTANCE_SENSOR, LIDAR, GPU_LIDAR) and entry.get("Enabled", True)
+    }
 
 
 def parse_settings(text: str, capture: Capture = Capture(), where: Path | str = "settings") -> Settings:
@@ -266,24 +258,30 @@ def parse_settings(text: str, capture: Capture = Capture(), where: Path | str = 
     content = parse_json(text, where, _ADVICE)
     if not isinstance(content, dict):
         raise ValueError(f"settings: got {type(content).__name__}, expected an object in braces")
-    usual = CameraSettings(default_capture=capture)
-    usual = replace(usual, captures=_captures(_child(content, "CameraDefaults"), {}, capture))
-    mode = str(content.get("SimMode", ""))
-    vehicles = _child(content, "Vehicles") or {"SimpleFlight": {}}
-    geo_point, home = _child(content, "OriginGeopoint"), Settings.origin
+    usual = CameraSettings(captures=_captures(_child(content, "CameraDefaults"), {}, capture), default_capture=capture)
+    geo_point, sensors = _child(content, "OriginGeopoint"), _children(content, "DefaultSensors")
+
+    def vehicle(entry: Mapping[str, Any]) -> VehicleSettings:
+        return VehicleSettings(
+            position=_position(entry),
+            yaw=math.radians(_number(entry, "Yaw", 0.0)),
+            is_armed=str(entry.get("DefaultVehicleState", "Armed")).lower() not in ("disarmed", "inactive"),
+            is_floating=str(entry.get("VehicleType", content.get("SimMode", ""))).lower() == "computervision",
+            cameras=_cameras(_children(entry, "Cameras"), usual, default_cameras(usual)),
+            sensors=_sensors(sensors | _children(entry, "Sensors")) or default_sensors(),
+        )
+
     return Settings(
         vehicles={
-            name: _vehicle(_child(vehicles, name), usual, _child(content, "DefaultSensors"), mode)
-            for name in vehicles
-            if _child(vehicles, name).get("AutoCreate", True)
+            name: vehicle(entry)
+            for name, entry in (_children(content, "Vehicles") or {"SimpleFlight": {}}).items()
+            if entry.get("AutoCreate", True)
         },
-        external_cameras=_cameras(_child(content, "ExternalCameras"), usual, {}),
+        external_cameras=_cameras(_children(content, "ExternalCameras"), usual, {}),
         origin=GeoPoint(
-            _number(geo_point, "Latitude", home.latitude),
-            _number(geo_point, "Longitude", home.longitude),
-            _number(geo_point, "Altitude", home.altitude),
+            *(_number(geo_point, key.capitalize(), value) for key, value in Settings.origin._asdict().items())
         ),
-        wind=_position(_child(content, "Wind"), (0.0, 0.0, 0.0)),
+        wind=_position(_child(content, "Wind")),
         clock_speed=_number(content, "ClockSpeed", 1.0),
         text=text,
     )

@@ -1,7 +1,7 @@
-"""The autopilot: a plain function from its state, the vehicle's, and a message or the time to its next state.
+"""The autopilot: plain functions from its state, the vehicle's state and a message to its next state.
 
-It knows nothing of sockets, clients or wall-clock time, and it does not move anything: `setpoint` says what the
-quadcopter has to hold.
+It knows nothing of sockets, clients or wall-clock time, and it moves nothing: `setpoint` says what the quadcopter has
+to hold. What it does by itself as time passes is in `progress`.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Autopilot:
     changed_at: float = 0.0
     """When it was armed, took off or landed."""
     target: Target | None = None
-    """What it flies towards; None on the ground."""
+    """Where it flies; None on the ground."""
     setpoint_at: float = -math.inf
-    """When the last set-point came."""
+    """When the last set-point arrived."""
     offered: Target | None = None
-    """The last set-point that came, whatever the mode."""
+    """The last set-point, whatever the mode."""
     battery: float = 1.0
     """Fraction that is left."""
     updated_at: float = 0.0
@@ -83,7 +83,7 @@ class Autopilot:
 
 
 def tell(text: str, severity: int = mavlink.MAV_SEVERITY_INFO) -> Any:
-    """A line for whoever is listening, of at most 50 characters."""
+    """A line of text, at most 50 characters, for everyone who listens."""
     return mavlink.MAVLink_statustext_message(severity, text.encode()[:50])
 
 
@@ -112,7 +112,7 @@ def _land(vehicle: VehicleState, autopilot: Autopilot) -> Target:
 
 
 def enter(autopilot: Autopilot, mode: Mode, vehicle: VehicleState) -> tuple[Autopilot, int]:
-    """The autopilot after a request for a mode, and the result of the request."""
+    """The autopilot after a request for a mode, and the request's result."""
     if mode is Mode.OFFBOARD and autopilot.firmware == "px4":
         if vehicle.time_s - autopilot.setpoint_at > autopilot.parameters["COM_OF_LOSS_T"]:
             return autopilot, TEMPORARILY_REJECTED  # as in PX4, set-points must flow already
@@ -139,7 +139,7 @@ def enter(autopilot: Autopilot, mode: Mode, vehicle: VehicleState) -> tuple[Auto
 
 
 def take_off(autopilot: Autopilot, vehicle: VehicleState, height: float | None) -> tuple[Autopilot, int]:
-    """The autopilot after a request to climb to a height above where it is, metres, and the result of the request."""
+    """The autopilot after a request to climb to a height above where it is, metres, and the request's result."""
     if not autopilot.is_armed or (autopilot.firmware == "ardupilot" and autopilot.mode is not Mode.OFFBOARD):
         return autopilot, DENIED
     climb = autopilot.parameters["MIS_TAKEOFF_ALT"] if height is None else height
@@ -150,7 +150,7 @@ def take_off(autopilot: Autopilot, vehicle: VehicleState, height: float | None) 
 
 
 def arm(autopilot: Autopilot, is_armed: bool, vehicle: VehicleState) -> tuple[Autopilot, int]:
-    """The autopilot after a request to start or stop its motors; in the air it does not stop them."""
+    """The autopilot after a request to arm or disarm, and the request's result; in the air it does not disarm."""
     if not is_armed and not autopilot.is_landed:
         return autopilot, DENIED
     if is_armed == autopilot.is_armed:
@@ -165,7 +165,7 @@ def arm(autopilot: Autopilot, is_armed: bool, vehicle: VehicleState) -> tuple[Au
 def reposition(
     autopilot: Autopilot, vehicle: VehicleState, frame: int, numbers: tuple[float, float, float, float]
 ) -> tuple[Autopilot, int]:
-    """The autopilot after a request to go to a latitude and longitude, degrees, and altitude, looking along a yaw."""
+    """The autopilot after a request to go to a latitude, longitude (degrees), altitude and yaw, and its result."""
     latitude, longitude, altitude, yaw = numbers
     if autopilot.is_landed or not autopilot.is_armed:
         return autopilot, DENIED
@@ -221,7 +221,7 @@ def _parameter_value(autopilot: Autopilot, name: str) -> Any:
 
 
 def _parameter_message(autopilot: Autopilot, message: Any) -> tuple[Autopilot, list[Any]]:
-    """Answer a message about parameters; a value that is not a number of 0 or more is not taken."""
+    """Answer a message about parameters; values that are negative or no number are ignored."""
     names = list(autopilot.parameters)
     match message.get_type():
         case "PARAM_REQUEST_LIST":

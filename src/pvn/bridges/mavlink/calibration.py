@@ -1,4 +1,4 @@
-"""Another camera's pictures as the agent's own camera would have seen them."""
+"""Pictures of another camera as the agent's own camera would have taken them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pvn.geometry import Camera
 
 Pixels = npt.NDArray[np.uint8]
 LARGEST_NUMBER = 1e5
-"""Numbers of a calibration beyond this, pixels or coefficients, are mistakes."""
+"""Larger numbers in a calibration, pixels or coefficients, are mistakes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def read_calibration(path: Path) -> Calibration:
 def make_resampler(calibration: Calibration, camera: Camera) -> Callable[[Pixels], Pixels]:
     """A function from a calibrated camera's picture (H, W, 3) to what `camera` (h, w, 3) would have seen.
 
-    What the camera does not see is black. Where it sees finer than ours, its pixels are averaged.
+    What the calibrated camera does not see is black. Where its pixels are smaller than ours, they are averaged.
     """
     import cv2
 

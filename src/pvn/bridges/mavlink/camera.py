@@ -1,4 +1,4 @@
-"""A camera that is read in a thread of its own: the newest picture, and when it came."""
+"""A camera that another thread reads: its newest picture, and when it arrived."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Picture:
     """When it arrived, less the camera's latency."""
     arrived_at: float
     changed_at: float
-    """When a picture that differs from the one before it last arrived."""
+    """When the picture last changed."""
 
 
 def _read_folder(folder: Path) -> Callable[[], Pixels | None]:
@@ -57,7 +57,7 @@ def _read_folder(folder: Path) -> Callable[[], Pixels | None]:
 
 @contextmanager
 def _quick_streams() -> Iterator[None]:
-    """Tell FFmpeg to show pictures as they come: by default it collects seconds of them first."""
+    """Make FFmpeg show pictures as they come: by default it collects seconds of them first."""
     name = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
     before = os.environ.get(name)
     os.environ.setdefault(name, "fflags;nobuffer|flags;low_delay|analyzeduration;0|probesize;32768")
@@ -92,10 +92,10 @@ def _read_stream(source: str) -> tuple[Callable[[], Pixels | None], Callable[[],
 
 
 class CameraReader:
-    """Reads a camera until closed; nothing it sends or fails to send ends the thread."""
+    """Reads a camera until closed; nothing that the camera sends or fails to send ends the thread."""
 
     def __init__(self, source: str, view: Camera, calibration: Calibration | None = None) -> None:
-        """view: the camera of the agent. Without a calibration, the camera is taken to have the agent's view across."""
+        """view: the agent's camera. Without a calibration, the camera is assumed to have its field of view and tilt."""
         self.source, self._view, self._calibration = source, view, calibration
         self._resample: Callable[[Pixels], Pixels] | None = None
         self._latest: Picture | None = None
@@ -113,7 +113,7 @@ class CameraReader:
         while not self._has_ended.is_set():
             pixels = read()
             if pixels is None:
-                self._has_ended.wait(RETRY_S)  # the picture grows stale meanwhile, which ends the flight
+                self._has_ended.wait(RETRY_S)  # meanwhile the picture grows stale, which ends the flight
                 continue
             now, before = time.monotonic(), self._latest
             is_same = before is not None and np.array_equal(pixels, before.pixels)

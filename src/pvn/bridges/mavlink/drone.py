@@ -22,7 +22,7 @@ LIFT_M = 0.05
 
 
 class SimulatedDrone(ClockedVehicles):
-    """The vehicle and its autopilot, on one clock; everything that happens in it happens in one event loop."""
+    """The vehicle and its autopilot, on one clock and in one event loop."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SimulatedDrone(ClockedVehicles):
             self.vehicle.teleport((start[0], start[1], LOWEST), rotation_from_yaw(start[2]))
         self.autopilot = Autopilot(firmware=firmware, home=self.vehicle.state.position)
         self.on_tick: Callable[[Sequence[Any]], None] = lambda told: None
-        """Called after each tick with what the autopilot tells everyone."""
+        """Called after each tick with the autopilot's messages to everyone."""
 
     @property
     def vehicles(self) -> Sequence[Vehicle]:

@@ -44,14 +44,14 @@ ALTITUDE_TOLERANCE_M, SETTLE_S = 0.3, 1.0
 OFFBOARD_MODES = ("OFFBOARD",)
 """MAVSDK's name for PX4's offboard and ArduPilot's GUIDED mode."""
 OUR_MODES = ("TAKEOFF", "HOLD", *OFFBOARD_MODES)
-"""The modes that a drone has from its take-off on if nobody takes over."""
+"""The modes of a drone from its take-off on, if nobody takes over."""
 CHANGE_S = 5.0
 """How long an autopilot may take to say that its mode has changed."""
 
 
 @dataclass(frozen=True)
 class SentSetpoint:
-    """A set-point that was sent, or in a dry run would have been."""
+    """A set-point that was sent, or would have been in a dry run."""
 
     time_s: float
     """The autopilot's clock, seconds."""
@@ -76,14 +76,14 @@ class MavlinkField(RemoteField):
         self.sent: list[SentSetpoint] = []
         self._wanted, self._wanted_at = Velocity(), -math.inf
         self._ground = NED_ORIGIN_WORLD[2]
-        """Height of a resting drone as the autopilot says it, in the field frame."""
+        """Height of the resting drone, field frame, as the autopilot reports it."""
         self._start: Vector = (0.0, 0.0, 0.0)
         self._moving_since = math.inf
         self._ending: Ending | None = None
         self._is_engaged, self._is_sending = threading.Event(), threading.Event()
-        """Whether the autopilot was asked for anything, and whether it is sent set-points."""
+        """Whether the autopilot was asked for anything, and whether it gets set-points."""
         self._expected_modes: tuple[str, ...] = ()
-        """In any other mode a pilot has taken over; empty: not known yet."""
+        """In any other mode a pilot has taken over; empty: modes are not checked yet."""
         self._has_ended = threading.Event()
         self._controller = threading.Thread(target=self._control, name="pvn-setpoints", daemon=True)
         calibration = None if options.calibration is None else read_calibration(options.calibration)
@@ -103,7 +103,7 @@ class MavlinkField(RemoteField):
         self._link.close()
         self._camera.close()
 
-    # The controller: 20 times a second, in a thread of its own, whatever the agent does.
+    # The controller: 20 times a second, in its own thread, whatever the agent does.
 
     def _situation(self, telemetry: Telemetry) -> Situation:
         now, picture = time.monotonic(), self._camera.wait()
@@ -117,9 +117,7 @@ class MavlinkField(RemoteField):
             now=now,
             telemetry_at=min(telemetry.position_at, telemetry.attitude_at),
             position=self._to_field(position),
-            velocity=telemetry.velocity,
             yaw=yaw,
-            yaw_rate=turned / seconds,
             battery=telemetry.battery,
             is_armed=telemetry.is_armed,
             mode=telemetry.mode,
@@ -129,7 +127,7 @@ class MavlinkField(RemoteField):
         )
 
     def _to_field(self, position: Vector) -> Vector:
-        """A position with its height above the ground on which the drone stood, as in our own field."""
+        """A position whose height is above the ground on which the drone stood, as in our own field."""
         x, y, z = position
         return x, y, z - self._ground + NED_ORIGIN_WORLD[2]
 
@@ -188,7 +186,7 @@ class MavlinkField(RemoteField):
     # What the roll-out loop and its callers use.
 
     def take_off(self) -> tuple[float, float, float]:
-        """Arm, take off and climb to the altitude to be held; a drone in the air only climbs, in a dry run it stays.
+        """Arm, take off and climb to the altitude to be held; a drone in the air only climbs. In a dry run it stays.
 
         Returns x, y (metres) and yaw (radians) of the drone, field frame.
         """
@@ -253,7 +251,7 @@ class MavlinkField(RemoteField):
         return Observation(image, row, torch.tensor([self._link.telemetry.velocity], dtype=torch.float32))
 
     def hover(self) -> bool:
-        """End set-points, and ask the autopilot to hold; returns whether that was done or was nobody's to ask."""
+        """End set-points, and ask the autopilot to hold, unless a pilot has taken over; returns False if it refused."""
         self._has_ended.set()
         if self._controller.is_alive() and self._controller is not threading.current_thread():
             self._controller.join(5.0)

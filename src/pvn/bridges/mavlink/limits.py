@@ -1,4 +1,4 @@
-"""What a flight may not exceed, whatever the agent wants, and what ends it. Pure functions of what is known now.
+"""What a flight may not exceed, whatever the agent wants, and what ends it: pure functions of what is known now.
 
 Positions and velocities are in the field frame, metres and m/s; times are seconds of one monotonic clock.
 """
@@ -14,7 +14,8 @@ if TYPE_CHECKING:  # options are read before anything heavy is imported
     from pvn.bridges.shared.frames import Vector
 
 BRAKING = 1.5
-"""Deceleration that is relied on before the fence, m/s^2; our quadcopter and PX4's usual settings manage twice that."""
+"""Deceleration that we rely on before the fence, m/s^2. Our quadcopter brakes twice as hard; PX4, in its own simulator,
+braked less and went 1 to 2 m beyond the fence."""
 FENCE_MARGIN_M = 2.0
 """How far beyond the fence the drone may be, by wind or delay, before the flight ends."""
 HEIGHT_MARGIN_M = 1.0
@@ -23,7 +24,7 @@ HEIGHT_GAIN = 1.0
 MOVING_SPEED, MOVING_YAW_RATE = 0.5, math.radians(10.0)
 """A drone that moves at least this fast must see its picture change."""
 MIN_COMMAND_S = 1.0
-"""A set-point older than this is replaced by hovering: the agent takes too long."""
+"""When the agent has not renewed its command for this long, the drone hovers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +66,10 @@ class Situation:
 
     now: float
     telemetry_at: float
-    """When the position or attitude that is older arrived."""
+    """When the older of position and attitude arrived."""
     position: Vector
-    velocity: Vector
     yaw: float
     """Radians counter-clockwise from east."""
-    yaw_rate: float
-    """rad/s, left is positive."""
     battery: float | None
     """Fraction that is left; None: the autopilot does not say."""
     is_armed: bool
@@ -80,9 +78,9 @@ class Situation:
     picture_at: float
     """When the last picture arrived."""
     picture_changed_at: float
-    """When a picture that differs from the one before last arrived."""
+    """When the picture last changed."""
     moving_since: float
-    """Since when the drone moves fast enough to see its picture change; infinite: it does not."""
+    """Since when the drone has moved fast enough for its picture to change; infinite: it does not."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Response(Enum):
 
     HOLD = "the autopilot was asked to hold"
     LAND = "the autopilot was asked to land"
-    LET_GO = "nothing more is sent, and the autopilot does as it is told by others"
+    LET_GO = "nothing more is sent, and the drone is its pilot's"
 
 
 @dataclass(frozen=True)

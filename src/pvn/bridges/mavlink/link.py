@@ -1,4 +1,4 @@
-"""An autopilot as MAVSDK shows it: the latest telemetry in our frames, and the few things that we ask of it."""
+"""An autopilot through MAVSDK: its latest telemetry in our frames, and the few things that we ask of it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ TELEMETRY_HZ = 50.0
 
 @dataclass(frozen=True, kw_only=True)
 class Telemetry:
-    """What the autopilot has said last. Times are of the monotonic clock, seconds, unless said otherwise."""
+    """The latest from the autopilot. Times are seconds of the monotonic clock, unless said otherwise."""
 
     position: Vector | None = None
-    """Field frame, metres; the origin of its north, east, down is the middle of the field."""
+    """Field frame, metres; the origin of the autopilot's north, east, down is the middle of the field."""
     velocity: Vector = (0.0, 0.0, 0.0)
     """Field frame, m/s."""
     position_at: float = -math.inf
@@ -38,7 +38,7 @@ class Telemetry:
     """Body to field frame."""
     attitude_at: float = -math.inf
     vehicle_time_s: float = 0.0
-    """The autopilot's own clock, when it measured the attitude."""
+    """When the attitude was measured, by the autopilot's own clock."""
     battery: float | None = None
     """Fraction that is left."""
     mode: str = "UNKNOWN"
@@ -61,7 +61,7 @@ class AutopilotLink:
 
     def __init__(self, address: str) -> None:
         """Connect to an address as MAVSDK writes it, such as udpin://0.0.0.0:14540, and wait for an autopilot."""
-        mavsdk.log_subscribe(lambda level, text, file, line: True)  # what matters is said by us
+        mavsdk.log_subscribe(lambda level, text, file, line: True)  # we report what matters
         self.address = address
         self._lock = threading.Lock()
         self._telemetry, self._poses = Telemetry(), deque[TimedPose]()

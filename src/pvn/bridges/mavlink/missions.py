@@ -1,4 +1,4 @@
-"""Missions: their transfer between a ground station and the autopilot, and what each item asks it to fly."""
+"""Missions: their transfer between a ground station and the autopilot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAYPOINT, LAND = mavlink.MAV_CMD_NAV_WAYPOINT, mavlink.MAV_CMD_NAV_LAND
 TAKEOFF, RETURN = mavlink.MAV_CMD_NAV_TAKEOFF, mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH
 NOT_PLACES = (mavlink.MAV_FRAME_MISSION,)
 FRAMES = (0, 3, 5, 6, *NOT_PLACES)
-"""Frames of items that we accept: above the sea, above home, and of items that are no places."""
+"""Frames of items that we accept: above the sea, above home, and the one of items without a place."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Upload:
     """A mission on its way here."""
 
     sender: tuple[int, int]
-    """System and component that sends it."""
+    """System and component that send it."""
     count: int
     items: tuple[MissionItem, ...]
     asked_at: float
@@ -47,7 +47,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class MissionStore:
-    """The mission that is flown, and one that is being uploaded."""
+    """The mission that is flown, and one on its way here."""
 
     items: tuple[MissionItem, ...] = ()
     current: int = 0
@@ -90,7 +90,7 @@ def _begin_upload(store: MissionStore, message: Any, time_s: float) -> tuple[Mis
 
 
 def _take_item(store: MissionStore, message: Any, time_s: float) -> tuple[MissionStore, list[Any]]:
-    """Take the next item of the upload; one that was not asked for is ignored."""
+    """Take the next item of the upload; ignore one that was not requested."""
     upload, sender = store.upload, _sender(message)
     if upload is None or upload.sender != sender or message.seq != len(upload.items):
         return store, []
@@ -131,6 +131,6 @@ def receive(store: MissionStore, message: Any, time_s: float) -> tuple[MissionSt
 
 
 def give_up_uploads(store: MissionStore, time_s: float) -> MissionStore:
-    """The store without an upload whose sender has fallen silent."""
+    """The store without an upload whose sender has gone silent."""
     is_late = store.upload is not None and time_s - store.upload.asked_at > UPLOAD_TIMEOUT_S
     return replace(store, upload=None) if is_late else store

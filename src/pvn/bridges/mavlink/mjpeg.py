@@ -1,4 +1,4 @@
-"""The simulated drone's camera as a stream of JPEG pictures over HTTP, which browsers and OpenCV can show."""
+"""The simulated drone's camera as a stream of JPEG pictures over HTTP, for browsers and OpenCV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDARY = b"pvn-picture"
 
 
 def encode_jpeg(pixels: np.ndarray) -> bytes:
-    """A JPEG file of pixels (H, W, 3), red green blue; colours are kept as sharp as brightness."""
+    """A JPEG file of pixels (H, W, 3), red green blue, whose colours are as sharp as its brightness."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     return file.getvalue()
@@ -38,7 +38,7 @@ class CameraStream:
         self._rendered: tuple[int, asyncio.Future[bytes]] | None = None
 
     def _picture(self) -> asyncio.Future[bytes]:
-        """A JPEG file of this tick, rendered once for all clients."""
+        """The JPEG file of this tick, rendered once for all clients."""
         tick = self._drone.vehicle.num_ticks
         if self._rendered is None or self._rendered[0] != tick:
             drone = self._drone

@@ -42,7 +42,7 @@ _ARDUPILOT: dict[Mode, int] = {
     Mode.PILOT: 16,
 }
 _ARDUPILOT_BRAKE = 17
-"""What MAVSDK asks ArduPilot for to hold; ours then says that it is in LOITER."""
+"""The mode that MAVSDK asks of ArduPilot in order to hold; our autopilot then reports LOITER."""
 
 
 def to_custom_mode(mode: Mode, firmware: Firmware) -> int:

@@ -1,4 +1,4 @@
-"""What the autopilot does by itself as time passes: a take-off, a landing, a patience or a battery comes to its end."""
+"""What the autopilot does by itself as time passes: it ends take-offs and landings, gives up, drains its battery."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pvn.bridges.mavlink.targets import Target, clamp_place, global_height, glob
 from pvn.bridges.shared.motions import VehicleState
 
 MIN_TRAVEL_M = 1.0
-"""Closer to its goal than this a drone on a mission does not turn towards it."""
+"""Nearer to its goal than this, a drone on a mission does not turn towards it."""
 CRITICAL = mavlink.MAV_SEVERITY_CRITICAL
 
 
 def _settle(autopilot: Autopilot, vehicle: VehicleState) -> Autopilot:
-    """Once a braking drone is at rest, hold its place, too."""
+    """Once a braking drone is at rest, hold its place as well."""
     target = autopilot.target
     is_braking = autopilot.mode in (Mode.HOLD, Mode.PILOT) and target is not None and target.place is None
     if is_braking and target is not None and math.hypot(*vehicle.velocity) < REST_SPEED:
@@ -30,7 +30,7 @@ def _settle(autopilot: Autopilot, vehicle: VehicleState) -> Autopilot:
 
 
 def _touch_down(autopilot: Autopilot, is_landed: bool, vehicle: VehicleState) -> tuple[Autopilot, list[Any]]:
-    """Note that the drone has left the ground or is back on it, and disarm if it has stood there for long."""
+    """Notice take-offs and landings, and disarm a drone that has stood on the ground for long."""
     known = autopilot.parameters
     if is_landed != autopilot.is_landed:
         autopilot = replace(autopilot, is_landed=is_landed, changed_at=vehicle.time_s)
@@ -55,7 +55,7 @@ def _use_battery(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot
 
 
 def _follow_setpoints(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot, list[Any]]:
-    """Stop following a computer that has fallen silent: PX4 holds, ArduPilot brakes and stays in GUIDED."""
+    """Stop following a computer that has gone silent: PX4 holds, ArduPilot brakes and stays in GUIDED."""
     age = vehicle.time_s - autopilot.setpoint_at
     if math.isinf(age) or age <= autopilot.parameters["COM_OF_LOSS_T"]:
         return autopilot, []
@@ -85,7 +85,7 @@ def _next_item(autopilot: Autopilot) -> tuple[Autopilot, list[Any]]:
 
 
 def _fly_mission(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot, list[Any]]:
-    """Fly the current item; one that is no place to go to is passed over."""
+    """Fly the current item; skip one that names no place."""
     store = autopilot.mission
     if store.current >= len(store.items):
         done = replace(autopilot, mission=replace(store, current=0))
@@ -111,7 +111,7 @@ def _fly_mission(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot
 
 
 def _fly_mode(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot, list[Any]]:
-    """Take the steps that the mode prescribes."""
+    """Do what the mode requires."""
     target, place = autopilot.target, vehicle.position[:2]
     match autopilot.mode:
         case Mode.OFFBOARD:
@@ -128,7 +128,7 @@ def _fly_mode(autopilot: Autopilot, vehicle: VehicleState) -> tuple[Autopilot, l
 
 
 def advance(autopilot: Autopilot, is_landed: bool, vehicle: VehicleState) -> tuple[Autopilot, list[Any]]:
-    """The autopilot a moment later, and what it tells everyone who listens."""
+    """The autopilot a moment later, and its messages to everyone who listens."""
     told: list[Any] = []
     autopilot, said = _touch_down(autopilot, is_landed, vehicle)
     told += said

@@ -1,4 +1,4 @@
-"""Our simulator as an autopilot on UDP: clients, what each is sent and how often, and the clock."""
+"""Our simulator as an autopilot on UDP: its clients, and what each is sent and how often."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_DATAGRAM = 2048
 RECEIVE_BUFFER_BYTES = 1 << 20
 MAX_RATE_HZ = 100.0
 SILENCE_S = 10.0
-"""A client that is silent for this long, in seconds of wall-clock time, is sent nothing but heartbeats or forgotten."""
+"""A client that is silent for longer, in seconds of wall-clock time, is forgotten, or gets only heartbeats."""
 HEARTBEAT_S = 1.0
 Address = tuple[Any, ...]
 LISTENERS: Sequence[Address] = (("127.0.0.1", SCRIPT_PORT), ("127.0.0.1", GROUND_STATION_PORT))
@@ -42,7 +42,7 @@ class Link:
 
     address: Address
     is_permanent: bool
-    """Whether it is sent heartbeats although it has said nothing yet."""
+    """Whether it gets heartbeats although it has said nothing yet."""
     heard_at: float = -math.inf
     """Wall-clock time, seconds."""
     packer: Any = field(default_factory=lambda: mavlink.MAVLink(None, SYSTEM_ID, COMPONENT_ID))
@@ -53,13 +53,13 @@ class Link:
     due_at: dict[int, float] = field(default_factory=dict)
 
     def pack(self, message: Any) -> bytes:
-        """The message as this client gets it, with the next number in its sequence."""
+        """The message with the next number in this client's sequence."""
         packed: bytes = message.pack(self.packer)
         self.packer.seq = (self.packer.seq + 1) % 256
         return packed
 
     def due(self, time_s: float) -> list[int]:
-        """Numbers of the messages that are to be sent now."""
+        """Numbers of the messages that are due."""
         numbers = [number for number in self.intervals if self.due_at.get(number, 0.0) <= time_s]
         for number in numbers:
             previous, interval = self.due_at.get(number, 0.0), self.intervals[number]
@@ -67,7 +67,7 @@ class Link:
         return numbers
 
     def set_interval(self, number: int, interval_us: float) -> bool:
-        """Send a message every so many microseconds; 0: as usual, -1: not at all. Returns whether that is possible."""
+        """Send a message at an interval in microseconds, 0: the usual one, -1: never; returns whether it can be."""
         if number not in TELEMETRY or not math.isfinite(interval_us):
             return False
         if interval_us < 0:
@@ -80,7 +80,7 @@ class Link:
 
 
 def parse_datagram(data: bytes) -> list[Any]:
-    """The valid messages for our system in a datagram, which is read by itself: garbage in one spoils no other."""
+    """The valid messages for our system in a datagram; each is read by itself, so that garbage spoils no other."""
     if len(data) > MAX_DATAGRAM:
         return []
     parser = mavlink.MAVLink(None)
@@ -114,7 +114,7 @@ class Clients(asyncio.DatagramProtocol):
         self._transport = transport
 
     def error_received(self, error: Exception) -> None:
-        """Nobody listens at one of the addresses; that is no fault of anyone else's."""
+        """Nobody listens at one of the addresses; the other clients do not suffer for it."""
 
     def _send(self, link: Link, message: Any) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -132,7 +132,7 @@ class Clients(asyncio.DatagramProtocol):
         return self.links[address]
 
     def datagram_received(self, data: bytes, address: Address) -> None:
-        """Answer a client, whatever it sent."""
+        """Answer a client, whatever it has sent."""
         try:
             messages = parse_datagram(data)
             link = self._link_for(address) if messages else None
@@ -188,7 +188,7 @@ class Clients(asyncio.DatagramProtocol):
             self._send(link, message)
 
     def _after_tick(self, told: Sequence[Any]) -> None:
-        """Send what is due: heartbeats by the wall clock, by which clients wait for them, the rest by ours."""
+        """Send what is due: heartbeats by the wall clock, as clients expect them, the rest by simulated time."""
         now = self._wall_clock()
         if told or now - self._heartbeat_at >= HEARTBEAT_S:
             silent = [link for link in self.links.values() if now - link.heard_at > SILENCE_S]

@@ -1,4 +1,4 @@
-"""What an autopilot flies towards, read from set-point messages and turned into set-points of our quadcopter."""
+"""Where an autopilot flies, read from set-point messages and turned into set-points of our quadcopter."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ GLOBE = Globe(GeoPoint(47.397742, 8.545594, 488.0), math.radians(6371000.0))
 """The middle of the field is where PX4's simulator starts, so that scripts written for it find themselves at home."""
 MAX_YAW_RATE = math.radians(120.0)
 EDGE_MARGIN_M = 1.0
-"""How far from the place where the simulator stops every drone our autopilot stops by itself."""
+"""The autopilot stops this far before the border at which the simulator stops every drone."""
 
 IGNORE_POSITION, IGNORE_ALTITUDE, IGNORE_VELOCITY, IGNORE_CLIMB = 1 | 2, 4, 8 | 16, 32
 IGNORE_YAW, IGNORE_YAW_RATE = 1 << 10, 1 << 11
-"""Bits of a set-point's type mask: what it does not say."""
+"""Bits of a set-point's type mask: what the autopilot has to ignore in it."""
 LOCAL_FRAMES, OFFSET_FRAME, BODY_FRAMES = (1,), 7, (8, 12)
 BODY_OFFSET_FRAME = 9
 GLOBAL_FRAMES, RELATIVE_FRAMES = (0, 5), (3, 6)
@@ -31,7 +31,7 @@ GLOBAL_FRAMES, RELATIVE_FRAMES = (0, 5), (3, 6)
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What to hold, field frame; a place and an altitude win over a velocity and a climb."""
+    """What to hold, field frame; a place takes precedence over a velocity, and an altitude over a climb."""
 
     place: tuple[float, float] | None = None
     """x and y, metres."""
@@ -81,7 +81,7 @@ def _level_velocity(target: Target, vehicle: VehicleState, limit: float) -> tupl
 
 
 def steer(target: Target, vehicle: VehicleState, limits: SpeedLimits) -> Setpoint:
-    """What the quadcopter's controller has to hold now to get to a target; below LOWEST the altitude means: land."""
+    """What the quadcopter's controller has to hold now to get to a target; an altitude below LOWEST means: land."""
     height = vehicle.position[2]
     if target.altitude is not None and abs(target.altitude - height) * APPROACH_GAIN < min(limits.up, limits.down):
         altitude = target.altitude
@@ -104,7 +104,7 @@ def _heights(mask: int, altitude: float, climb: float) -> Mapping[str, Any]:
 
 
 def hold_height(target: Target, previous: Target | None, vehicle: VehicleState) -> Target:
-    """The target; if it neither climbs nor says how high, it holds the height held before, or that of now."""
+    """The target; without a climb or an altitude, it holds the altitude of the target before it, or the current one."""
     if target.altitude is not None or abs(target.climb) > 1e-3:
         return target
     held = None if previous is None else previous.altitude
@@ -119,7 +119,7 @@ def _turns(message: Any, mask: int, is_body: bool, vehicle: VehicleState) -> Map
 
 
 def read_local_setpoint(message: Any, vehicle: VehicleState) -> Target | None:
-    """The target of SET_POSITION_TARGET_LOCAL_NED; None if it says nothing that we fly."""
+    """The target of SET_POSITION_TARGET_LOCAL_NED; None if there is nothing in it that we can fly."""
     mask, frame = message.type_mask, message.coordinate_frame
     numbers = (message.x, message.y, message.z, message.vx, message.vy, message.vz, message.yaw, message.yaw_rate)
     is_body = frame in (*BODY_FRAMES, BODY_OFFSET_FRAME)
@@ -148,7 +148,7 @@ def read_local_setpoint(message: Any, vehicle: VehicleState) -> Target | None:
 
 
 def read_global_setpoint(message: Any, vehicle: VehicleState, home_z: float) -> Target | None:
-    """The target of SET_POSITION_TARGET_GLOBAL_INT; None if it says nothing that we fly."""
+    """The target of SET_POSITION_TARGET_GLOBAL_INT; None if there is nothing in it that we can fly."""
     mask, frame = message.type_mask, message.coordinate_frame
     numbers = (message.alt, message.vx, message.vy, message.vz, message.yaw, message.yaw_rate)
     if frame not in (*GLOBAL_FRAMES, *RELATIVE_FRAMES) or not all(map(math.isfinite, numbers)):

@@ -189,7 +189,7 @@ def _version(autopilot: Autopilot, vehicle: VehicleState) -> Any:
     )
 
 
-class Telemetry(NamedTuple):
+class TelemetryMessage(NamedTuple):
     """A message about the autopilot and the vehicle."""
 
     build: Callable[[Autopilot, VehicleState], Any]
@@ -197,25 +197,25 @@ class Telemetry(NamedTuple):
     """How often every client gets it, per simulated second, unless it asks for something else; None: on request."""
 
 
-TELEMETRY: Mapping[int, Telemetry] = MappingProxyType(
+TELEMETRY: Mapping[int, TelemetryMessage] = MappingProxyType(
     {
-        mavlink.MAVLINK_MSG_ID_HEARTBEAT: Telemetry(heartbeat),
-        mavlink.MAVLINK_MSG_ID_SYS_STATUS: Telemetry(_sys_status, 2.0),
-        mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: Telemetry(_battery_status, 2.0),
-        mavlink.MAVLINK_MSG_ID_ATTITUDE: Telemetry(_attitude, 10.0),
-        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: Telemetry(_attitude_quaternion, 50.0),
-        mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: Telemetry(_local_position, 50.0),
-        mavlink.MAVLINK_MSG_ID_ODOMETRY: Telemetry(_odometry),
-        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: Telemetry(_global_position, 10.0),
-        mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: Telemetry(_gps, 2.0),
-        mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: Telemetry(_gps_origin),
-        mavlink.MAVLINK_MSG_ID_ALTITUDE: Telemetry(_altitude, 5.0),
-        mavlink.MAVLINK_MSG_ID_VFR_HUD: Telemetry(_vfr_hud, 5.0),
-        mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: Telemetry(_extended_state, 5.0),
-        mavlink.MAVLINK_MSG_ID_HOME_POSITION: Telemetry(_home, 1.0),
-        mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: Telemetry(_system_time, 1.0),
-        mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: Telemetry(_mission_current, 2.0),
-        mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: Telemetry(_version),
+        mavlink.MAVLINK_MSG_ID_HEARTBEAT: TelemetryMessage(heartbeat),
+        mavlink.MAVLINK_MSG_ID_SYS_STATUS: TelemetryMessage(_sys_status, 2.0),
+        mavlink.MAVLINK_MSG_ID_BATTERY_STATUS: TelemetryMessage(_battery_status, 2.0),
+        mavlink.MAVLINK_MSG_ID_ATTITUDE: TelemetryMessage(_attitude, 10.0),
+        mavlink.MAVLINK_MSG_ID_ATTITUDE_QUATERNION: TelemetryMessage(_attitude_quaternion, 50.0),
+        mavlink.MAVLINK_MSG_ID_LOCAL_POSITION_NED: TelemetryMessage(_local_position, 50.0),
+        mavlink.MAVLINK_MSG_ID_ODOMETRY: TelemetryMessage(_odometry),
+        mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: TelemetryMessage(_global_position, 10.0),
+        mavlink.MAVLINK_MSG_ID_GPS_RAW_INT: TelemetryMessage(_gps, 2.0),
+        mavlink.MAVLINK_MSG_ID_GPS_GLOBAL_ORIGIN: TelemetryMessage(_gps_origin),
+        mavlink.MAVLINK_MSG_ID_ALTITUDE: TelemetryMessage(_altitude, 5.0),
+        mavlink.MAVLINK_MSG_ID_VFR_HUD: TelemetryMessage(_vfr_hud, 5.0),
+        mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE: TelemetryMessage(_extended_state, 5.0),
+        mavlink.MAVLINK_MSG_ID_HOME_POSITION: TelemetryMessage(_home, 1.0),
+        mavlink.MAVLINK_MSG_ID_SYSTEM_TIME: TelemetryMessage(_system_time, 1.0),
+        mavlink.MAVLINK_MSG_ID_MISSION_CURRENT: TelemetryMessage(_mission_current, 2.0),
+        mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION: TelemetryMessage(_version),
     }
 )
 """Everything that can be requested, by number."""

@@ -1,4 +1,4 @@
-"""Simulated time for vehicles that clients fly, beside the wall clock."""
+"""Simulated time for the vehicles that clients fly, and how it follows the wall clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from pvn.bridges.shared.vehicle import TICK_SECONDS, Vehicle
 from pvn.compiling import num_cores
 
 MAX_LAG_S = 0.25
-"""How far simulated time may fall behind the wall clock and still catch up, seconds; anything beyond is dropped, as in
-AirSim."""
+"""How far simulated time may fall behind the wall clock and still catch up, seconds; AirSim, too, drops the rest."""
 MAX_BURST_S = 0.005
-"""How long the clock may tick before it lets clients have their turn, seconds of wall-clock time."""
+"""How long the clock may tick before clients get their turn, seconds of wall-clock time."""
 
 Result = TypeVar("Result")
 
@@ -28,7 +27,9 @@ class ClockedVehicles(ABC):
     """
 
     def __init__(self, speed: float) -> None:
-        """speed: simulated seconds per second. Infinite: as fast as possible while someone waits, otherwise not."""
+        """speed: simulated seconds per second. Infinite: as fast as possible while a client waits for a motion or for
+        `continue_for`, and paused otherwise.
+        """
         if not speed > 0:
             raise ValueError(f"speed: got {speed}, expected more than 0; inf runs as fast as possible")
         self._speed = speed
@@ -41,7 +42,7 @@ class ClockedVehicles(ABC):
     @property
     @abstractmethod
     def vehicles(self) -> Sequence[Vehicle]:
-        """All that the clock moves."""
+        """All vehicles that the clock moves."""
 
     @abstractmethod
     def tick(self) -> None:
@@ -49,7 +50,7 @@ class ClockedVehicles(ABC):
 
     @property
     def vehicle(self) -> Vehicle:
-        """The first, whose clock is that of all."""
+        """The first; all share its clock."""
         return self.vehicles[0]
 
     @property
@@ -78,7 +79,7 @@ class ClockedVehicles(ABC):
         self._release_waiting()
 
     def _release_waiting(self) -> None:
-        """Answer those who wait for a pause: it has come, or is no longer coming."""
+        """Answer those who wait for a pause: it has come, or will not come any more."""
         for future in self._waiting_for_pause:
             if not future.done():
                 future.set_result(None)

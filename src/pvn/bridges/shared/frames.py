@@ -1,9 +1,9 @@
-"""Conversions between AirSim's coordinate frames and ours.
+"""Conversions between the coordinate frames of AirSim and MAVLink, which are the same, and ours.
 
-AirSim: north, east, down (NED) from the vehicle's initial resting place; body x forward, y right, z down; angles are
-clockwise seen from above. Ours: x east, y north, z up from the field's south-west corner; body x forward, y left, z up;
-see `geometry`. The centre of a drone on the ground is LOWEST above it, and that height is z = 0 in AirSim. Quaternions
-are (w, x, y, z), body to world. Everything is plain floats: a single vehicle needs no tensors.
+Theirs: north, east, down (NED) from the place where the vehicle rests at first; body x forward, y right, z down; angles
+are clockwise seen from above. Ours: x east, y north, z up from the field's south-west corner; body x forward, y left,
+z up; see `geometry`. The centre of a drone on the ground is LOWEST above it; there their z is 0. Quaternions are
+(w, x, y, z), body to world. Everything is plain floats: a single vehicle needs no tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
 NED_ORIGIN_WORLD: Vector = (FIELD_SIZE / 2, FIELD_SIZE / 2, LOWEST)
-"""AirSim's origin, field frame, metres: the middle of the field, at the height of a resting drone's centre."""
+"""Where NED is 0, field frame, metres: the middle of the field, at the height of a resting drone's centre."""
 
 
 def swap_vector(vector: Sequence[float]) -> Vector:
@@ -41,10 +41,10 @@ def from_ned(position_ned: Sequence[float], origin: Vector = NED_ORIGIN_WORLD) -
 
 
 def swap_rotation(rotation: Sequence[float]) -> Quaternion:
-    """Convert a body's attitude between AirSim's frames (body, world) and ours; the conversion is its own inverse.
+    """Convert a body's attitude between their frames (body, world) and ours; the conversion is its own inverse.
 
     Swapping north and east is half a turn about the diagonal between them; flipping the body's y and z is half a turn
-    about its x. The product of the two is what is written here.
+    about its x. Here is the product of the two.
     """
     w, x, y, z = rotation
     half = math.sqrt(0.5)
@@ -52,7 +52,7 @@ def swap_rotation(rotation: Sequence[float]) -> Quaternion:
 
 
 def swap_rates(rates_body: Sequence[float]) -> Vector:
-    """Convert body rates, rad/s, between AirSim's body frame and ours; the conversion is its own inverse."""
+    """Convert body rates, rad/s, between their body frame and ours; the conversion is its own inverse."""
     x, y, z = rates_body
     return x, -y, -z
 

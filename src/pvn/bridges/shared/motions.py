@@ -1,4 +1,4 @@
-"""AirSim's motions, each a function from the vehicle's state to the current set-point and whether the motion is over.
+"""AirSim's motions: functions from the vehicle's state to the current set-point and whether the motion is over.
 
 Field frame throughout: metres, radians, x east, y north, z up, yaw counter-clockwise from east.
 """
@@ -18,9 +18,9 @@ MAX_CLIMB = 5.0  # m/s
 MAX_YAW_RATE = math.radians(120.0)
 APPROACH_GAIN = 1.2  # 1/s: near its target the drone flies no faster than this times the distance
 ARRIVAL_DISTANCE_M, ARRIVAL_SPEED = 0.1, 0.3
-STRAIGHT_COSINE = 0.9  # a path whose turn at a point has a larger cosine counts as straight there
+STRAIGHT_COSINE = 0.9  # where the cosine of a path's turn is larger, the path counts as straight
 YAW_GAIN = 2.0  # 1/s
-MIN_TRAVEL = 0.5  # metres or m/s: as in AirSim, a shorter travel vector does not say where to look
+MIN_TRAVEL = 0.5  # metres or m/s; as in AirSim, a drone does not turn towards a shorter travel vector
 LANDED_HEIGHT_M = 0.02
 
 
@@ -52,7 +52,7 @@ class VehicleState:
 
 @dataclass(frozen=True)
 class Setpoint:
-    """What the quadcopter's controller is to hold."""
+    """What the quadcopter's controller has to hold."""
 
     velocity: tuple[float, float] = (0.0, 0.0)
     """m/s, east and north."""
@@ -99,10 +99,10 @@ def face_travel(offset: float) -> YawControl:
 
 
 def _climb_lead(airframe: Airframe) -> float:
-    """How far ahead of the drone, in seconds of climb, the altitude set-point must be to hold a rate of climb.
+    """How far ahead of the drone, in seconds of climb, the altitude set-point has to be to hold a rate of climb.
 
     The controller tracks altitudes only: acceleration = altitude_gain * (altitude - z) - climb_gain * v. With the
-    set-point v * lead above the drone it holds v; the lead also compensates the rotors' inflow drag.
+    set-point v * lead above the drone it holds v; the lead also compensates for the rotors' inflow drag.
     """
     inflow = 4 * airframe.inflow_drag * hover_rotor_speed(airframe) / airframe.mass
     return (airframe.climb_gain + inflow) / airframe.altitude_gain
@@ -182,7 +182,7 @@ def hold_attitude(
 def _may_proceed(position: Vector, point: Vector, previous: Vector, following: Vector, speed: float) -> bool:
     """Whether a drone on its way from the `previous` point to `point` may already head for the `following` one.
 
-    It may as soon as it would have to slow down for the point. Where the path turns there, it may only on the second
+    It may as soon as it would have to slow down for the point. Where the path turns, it may do so only on the second
     half of the leg; otherwise a small round trip would be over before it began.
     """
     to_point, onwards = (
