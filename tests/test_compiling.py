@@ -8,10 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pvn
-from pvn.compiling import UNUSED_DAYS
+from pvn.compiling import UNUSED_DAYS, from_python
+from pvn.simulator.rays import fence_top
 
 PACKAGE = Path(pvn.__file__).parent
 SCENE = """
@@ -61,3 +63,10 @@ def test_only_compiling_decides_what_is_cached_and_where():
     for path in PACKAGE.rglob("*.py"):
         if path not in (PACKAGE / "compiling.py", PACKAGE / "simulator" / "cuda.py"):
             assert not re.search(r"\bcache=True", path.read_text()), path
+
+
+def test_a_scalar_function_is_called_from_python_by_another_that_calls_it():
+    """Called without, it would crash: no code is made that would convert Python's numbers."""
+    assert from_python(fence_top)(np.float32(1.25)) == pytest.approx(2.4)
+    with pytest.raises(TypeError, match="from_python"):
+        fence_top(np.float32(1.25))

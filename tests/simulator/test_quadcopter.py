@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from pvn.compiling import from_python
+from pvn.simulator import quadcopter
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.quadcopter import (
     GRAVITY,
@@ -14,16 +16,15 @@ from pvn.simulator.quadcopter import (
     ROTORS,
     SUBSTEP_SECONDS,
     Airframe,
-    body_wrench,
-    controller,
-    fly,
     hover_rotor_speed,
-    move_body,
-    rotate_to_world,
 )
 from pvn.simulator.simulator import Simulator
 from pvn.world.layout import sample_layout
 
+body_wrench, controller, fly, move_body, rotate_to_world = map(
+    from_python,
+    (quadcopter.body_wrench, quadcopter.controller, quadcopter.fly, quadcopter.move_body, quadcopter.rotate_to_world),
+)
 BLIND = SimulatorConfig(quality="none")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.compiling import kernel
+from pvn.compiling import from_python, kernel
 from pvn.geometry import Camera, ground_points, pixel_rays, project
 from pvn.simulator import cpu
 from pvn.simulator.cameras import from_above, looking_at, on_drone, take_pictures
@@ -51,8 +51,16 @@ SHAPES = {
     "ellipsoid": (lambda x, y, z: x * x + y * y + z * z <= 1, ellipsoid_distance, ()),
     "box": (lambda x, y, z: np.maximum(np.maximum(abs(x), abs(y)), abs(z)) <= 1, box_distance, ()),
     "cylinder": (lambda x, y, z: (abs(z) <= 1) & (x * x + y * y <= 1), frustum_distance, (F(1.0),)),
-    "cone": (lambda x, y, z: (abs(z) <= 1) & (x * x + y * y <= (0.5 - 0.5 * z) ** 2), frustum_distance, (F(0.0),)),
-    "flared": (lambda x, y, z: (abs(z) <= 1) & (x * x + y * y <= (1.25 + 0.25 * z) ** 2), frustum_distance, (F(1.5),)),
+    "cone": (
+        lambda x, y, z: (abs(z) <= 1) & (x * x + y * y <= (0.5 - 0.5 * z) ** 2),
+        from_python(frustum_distance),
+        (F(0.0),),
+    ),
+    "flared": (
+        lambda x, y, z: (abs(z) <= 1) & (x * x + y * y <= (1.25 + 0.25 * z) ** 2),
+        from_python(frustum_distance),
+        (F(1.5),),
+    ),
 }
 
 
@@ -60,6 +68,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rays_enter_unit_solids_where_brute_force_says(shape):
     is_inside, distance, extra = SHAPES[shape]
+    distance = from_python(distance)
     generator = np.random.default_rng(0)
     num_hits = 0
     for _ in range(60):
@@ -82,6 +91,7 @@ def test_rays_enter_unit_solids_where_brute_force_says(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_solids_far_behind_a_ray_are_missed(shape):
     _, distance, extra = SHAPES[shape]
+    distance = from_python(distance)
     generator = np.random.default_rng(1)
     for _ in range(50):
         away = generator.normal(size=3)
@@ -110,6 +120,7 @@ def test_no_shadow_is_larger_than_the_thing_that_casts_it(name):
 @pytest.mark.parametrize("shape", ["ellipsoid", "box", "cylinder"])
 def test_a_ray_from_inside_sees_out(shape):
     _, distance, extra = SHAPES[shape]
+    distance = from_python(distance)
     assert distance(F(0.1), F(0.2), F(0.1), F(0.6), F(0.0), F(0.8), *extra) == FAR
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import from_python
 from pvn.simulator.rays import EAST, NORTH, SOUTH, WEST, F, fence_top
 from pvn.simulator.shading import fence_colour, painted_colour
 from pvn.world.landmarks import landmark_class
@@ -154,8 +155,8 @@ def _paint(solid: Solid, centres: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     """Colours (Q, 3) at points (Q, 3) of the unit solid, by the simulator's own code."""
     if solid.pattern == "plain":
         return np.broadcast_to(colour_rgb(solid.colour), centres.shape)
-    table = solid_row(solid)[None]
-    return np.array([painted_colour(F(x), F(y), F(z), table, 0) for x, y, z in centres])
+    table, paint = solid_row(solid)[None], from_python(painted_colour)
+    return np.array([paint(F(x), F(y), F(z), table, 0) for x, y, z in centres])
 
 
 def join_meshes(meshes: Sequence[Mesh]) -> Mesh:
@@ -207,16 +208,17 @@ def landmark_mesh(landmark: Landmark) -> Mesh:
 def _fence(side: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Quads (Q, 4, 3), field frame, and colours (Q, 3) of one fence."""
     quads, colours = [], []
+    top_at, colour_at = from_python(fence_top), from_python(fence_colour)
     for picket in range(round(FIELD_SIZE / PICKET)):
         # A gap, the picket up to its point, and down again.
         edges = [PICKET * (picket + share) for share in (0.0, GAP_SHARE, 0.5, 1.0 - 1e-6)]
         for left, right in itertools.pairwise(edges):
-            tops = [float(fence_top(F(edge))) for edge in (left, right)]
+            tops = [float(top_at(F(edge))) for edge in (left, right)]
             for low, high in zip(FENCE_LEVELS, (*FENCE_LEVELS[1:], None), strict=True):
                 ends = tops if high is None else [high, high]
                 quads.append([(left, low), (right, low), (right, ends[1]), (left, ends[0])])
                 middle = (low + (tops[0] if high is None else high)) / 2
-                colours.append(fence_colour(side, F((left + right) / 2), F(middle)))
+                colours.append(colour_at(side, F((left + right) / 2), F(middle)))
     along, height = np.moveaxis(np.array(quads), -1, 0)
     across = np.full_like(along, FIELD_SIZE if side in (EAST, NORTH) else 0.0)
     places = [across, along, height] if side in (EAST, WEST) else [along, across, height]

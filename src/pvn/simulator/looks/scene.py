@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pvn.compiling import from_python
 from pvn.simulator.fields import wetness_of
 from pvn.simulator.meshes import Mesh, fence_mesh, join_meshes, landmark_mesh
 from pvn.simulator.rays import SUN_X, SUN_Y, SUN_Z, F
@@ -70,6 +71,7 @@ def _squares(cells: npt.NDArray[np.bool_]) -> list[Rectangle]:
 
 def _ground(layout: Layout) -> list[Mesh]:
     """Grass, the kerbs below the fences, the meadow beyond, shores and lakes."""
+    colour_at, wetness_there = from_python(kerb_colour), from_python(wetness_at)
     kerb, size, far = float(KERB), FIELD_SIZE, GROUND_REACH
     meshes = [
         _level([(kerb, kerb, size - kerb, size - kerb)], 0.0, GRASS),
@@ -86,11 +88,11 @@ def _ground(layout: Layout) -> list[Mesh]:
         (kerb, -kerb, size - kerb, kerb), (kerb, size - kerb, size - kerb, size + kerb),
     ):  # fmt: skip
         west, south, east, north = rectangle
-        meshes.append(_level([rectangle], 0.0, kerb_colour(F((west + east) / 2), F((south + north) / 2))))
+        meshes.append(_level([rectangle], 0.0, colour_at(F((west + east) / 2), F((south + north) / 2))))
     if layout.lake.any():
         wetness = wetness_of(layout.lake[None])
         places = [F((cell + 0.5) * WATER_CELL) for cell in range(round(FIELD_SIZE / WATER_CELL))]
-        wet = np.array([[wetness_at(wetness, 0, x, y) for y in places] for x in places])
+        wet = np.array([[wetness_there(wetness, 0, x, y) for y in places] for x in places])
         meshes.append(_level(_squares(wet > 0.30), LAYER, SHORE))
         meshes.append(_level(_squares(wet > 0.50), 2 * LAYER, WATER))
     return meshes
