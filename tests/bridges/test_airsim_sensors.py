@@ -45,6 +45,8 @@ def test_noise_has_its_width_and_is_the_same_within_a_tick(drone):
 
 def test_places_on_the_globe_there_and_back():
     globe = Globe(SEATTLE, METRES_PER_DEGREE)
+    north_east = globe.to_geo_point(from_ned((111_319.5, 111_319.5 * math.cos(math.radians(SEATTLE.latitude)), 0.0)))
+    assert north_east[:2] == pytest.approx((SEATTLE.latitude + 1, SEATTLE.longitude + 1)), "a degree each way"
     point = globe.to_geo_point(from_ned((30.0, -20.0, -7.0)))
     assert point.latitude > SEATTLE.latitude and point.longitude < SEATTLE.longitude
     assert point.altitude == pytest.approx(129)

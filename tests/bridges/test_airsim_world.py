@@ -245,6 +245,22 @@ def test_the_remote_controls_sticks_fly_a_manual_motion(client):
     client.moveByRC(cosysairsim.RCData(pitch=0.5, is_initialized=True, is_valid=True))
     client.moveByManualAsync(vx_max=4, vy_max=4, z_min=-20, duration=2).join()
     assert client.getMultirotorState().kinematics_estimated.linear_velocity.x_val == pytest.approx(2, abs=0.2)
+    client.moveByRC(cosysairsim.RCData(yaw=0.25, is_initialized=True, is_valid=True))
+    client.moveByManualAsync(vx_max=4, vy_max=4, z_min=-20, duration=2).join()
+    turning = client.getMultirotorState().kinematics_estimated.angular_velocity.z_val
+    assert turning == pytest.approx(math.radians(30), abs=0.05), "clockwise, about the axis that points down"
+    assert client.getImuData().angular_velocity.z_val == pytest.approx(turning, abs=0.01)
+
+
+def test_rotors_come_in_airsims_order_front_right_rear_left_front_left_rear_right(client):
+    for velocity, faster in (((5, 0), (1, 3)), ((0, 5), (1, 2))):
+        client.simSetVehiclePose(Pose(Vector3r(0, 0, -5)), True)
+        client.simPause(True)
+        client.moveByVelocityAsync(*velocity, 0, 5)
+        client.simContinueForFrames(5)
+        speeds = [rotor["speed"] for rotor in client.getRotorStates().rotors]
+        client.simPause(False)
+        assert set(np.argsort(speeds)[2:]) == set(faster), "the drone leans forward, and to the right"
 
 
 @pytest.mark.long

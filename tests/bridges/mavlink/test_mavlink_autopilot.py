@@ -126,6 +126,13 @@ def test_velocities_in_every_frame_for_a_drone_that_faces_east(frame, velocity, 
     assert held.velocity == pytest.approx(east_north) and held.altitude > 5.0
 
 
+def test_a_yaw_in_a_body_frame_is_to_the_right_of_the_current_heading():
+    mask = 0b101111000111
+    message = SETPOINT(0, 1, 1, mavlink.MAV_FRAME_BODY_NED, mask, 0, 0, 0, 1.0, 0, 0, 0, 0, 0, 0.5, 0)
+    target = receive(replace(FLYING, mode=Mode.OFFBOARD), message, AIR)[0].target
+    assert target.yaw == pytest.approx(math.pi / 2 - 0.5)
+
+
 def test_a_position_setpoint_leads_there_and_a_global_one_to_the_same_place():
     offboard = replace(FLYING, mode=Mode.OFFBOARD)
     mask = 0b100111111000
