@@ -1,16 +1,18 @@
-"""Mirrored segments: as true as what they are made from."""
+"""Mirrored segments are as true as their originals."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from pvn.corpus.mirroring import mirror, mirror_layout, mirror_text, mirrored
+from pvn.corpus.mirroring import MIRRORED_FENCES, mirror, mirror_layout, mirror_text, mirrored
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.lakes import LAKE_CELLS
+from pvn.world.layout import FIELD_SIZE, fence_distance
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,30 @@ def test_sides_and_fences_change_places_and_nothing_else_does(text, expected):
 )
 def test_words_whose_meaning_is_in_doubt_are_not_mirrored(text):
     assert mirror_text(text) is None
+
+
+@pytest.mark.parametrize(
+    ("manoeuvre", "expected"),
+    [
+        ("fence red", "fence yellow"),
+        ("fence yellow", "fence red"),
+        ("fence blue", "fence blue"),
+        ("pass A left", "pass A right"),
+        ("circle B right full", "circle B left full"),
+    ],
+)
+def test_annotations_change_sides_and_fences_too(meadow, manoeuvre, expected):
+    segment = meadow["train"][0]
+    annotated = replace(segment, annotation=replace(segment.annotation, manoeuvres=(manoeuvre, "goto A")))
+    assert mirror(annotated, int).annotation.manoeuvres == (expected, "goto A")
+
+
+def test_each_fence_has_its_mirror_image_in_its_place():
+    """East is west, and north and south stay."""
+    east_and_north = np.array([(FIELD_SIZE - 2.0, 25.0), (25.0, FIELD_SIZE - 3.0)])
+    mirrored_places = east_and_north * (-1.0, 1.0) + (FIELD_SIZE, 0.0)
+    for colour, other in MIRRORED_FENCES.items():
+        assert fence_distance(mirrored_places, other) == pytest.approx(fence_distance(east_and_north, colour))
 
 
 def test_mirrored_twice_is_as_before(meadow):
@@ -68,7 +94,7 @@ def test_the_lake_is_mirrored_with_the_landmarks(meadow):
     other = mirror_layout(layout)
     x, y = np.argwhere(layout.lake)[0]
     assert other.lake[LAKE_CELLS - 1 - x, y]
-    assert other.landmarks[0].x == pytest.approx(50 - layout.landmarks[0].x)
+    assert other.landmarks[0].x == pytest.approx(FIELD_SIZE - layout.landmarks[0].x)
 
 
 def test_the_oracle_flies_the_mirror_image_of_its_flight(meadow):
@@ -80,5 +106,5 @@ def test_the_oracle_flies_the_mirror_image_of_its_flight(meadow):
         config = SimulatorConfig(quality="none")
         log = fly(simulator_for(tasks, config=config), tasks, Oracle(demonstrations, simulator=config))
         tracks.append(log.pose_world[:, :, :2])
-    assert torch.allclose(tracks[1][..., 0], 50 - tracks[0][..., 0], atol=1e-2)
+    assert torch.allclose(tracks[1][..., 0], FIELD_SIZE - tracks[0][..., 0], atol=1e-2)
     assert torch.allclose(tracks[1][..., 1], tracks[0][..., 1], atol=1e-2)
