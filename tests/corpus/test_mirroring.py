@@ -94,7 +94,10 @@ def test_the_lake_is_mirrored_with_the_landmarks(meadow):
     other = mirror_layout(layout)
     x, y = np.argwhere(layout.lake)[0]
     assert other.lake[LAKE_CELLS - 1 - x, y]
-    assert other.landmarks[0].x == pytest.approx(FIELD_SIZE - layout.landmarks[0].x)
+    one, image = layout.landmarks[0], other.landmarks[0]
+    assert (image.x, image.y) == (FIELD_SIZE - one.x, one.y)
+    assert math.cos(image.yaw) == pytest.approx(-math.cos(one.yaw)), "its front faces west where the other's faces east"
+    assert math.sin(image.yaw) == pytest.approx(math.sin(one.yaw))
 
 
 def test_the_oracle_flies_the_mirror_image_of_its_flight(meadow):

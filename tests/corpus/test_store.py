@@ -178,6 +178,11 @@ def test_one_bit_changed_anywhere_in_a_part_is_noticed(meadow, tmp_path, share):
         ("path", lambda value: value + np.nan, "path: got NaN or infinite numbers"),
         ("path_offset", lambda value: value[::-1].copy(), "path_offset: expected numbers that rise from 0 to"),
         ("instruction_offset", lambda value: value + 1, "instruction_offset: expected numbers that rise"),
+        (
+            "path_offset",
+            lambda value: value[[0, 2, 1, *range(3, len(value))]],
+            "path_offset: expected numbers that rise",
+        ),
         ("landmark_offset", lambda value: value[:0], "landmark_offset: expected numbers"),
     ],
 )

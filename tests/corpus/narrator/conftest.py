@@ -1,4 +1,4 @@
-"""Hand-made flights to be told."""
+"""Hand-made flights to be described."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,14 @@ class Flight:
     start: tuple[float, float, float]
     path: np.ndarray
 
+    @property
+    def demonstration(self):
+        return Demonstration(Task(self.layout, self.start, ""), self.path)
+
     def tell(self, count):
-        """Different tellings, without slips."""
+        """Different descriptions, without slips."""
         generator = np.random.default_rng(0)
-        flight = Demonstration(Task(self.layout, self.start, ""), self.path)
-        told = [narrate(flight, narrator_lexicon(), generator, 0.0) for _ in range(count)]
+        told = [narrate(self.demonstration, narrator_lexicon(), generator, 0.0) for _ in range(count)]
         return [one for one in told if one is not None]
 
     def mirrored(self):
@@ -44,7 +47,7 @@ def fly():
         ahead = points[1] - points[0]
         yaw = float(np.arctan2(ahead[1], ahead[0])) if yaw is None else yaw
         things = tuple(Landmark(name, float(x), float(y), 4.0) for name, (x, y) in marks.items())
-        lake = np.zeros((100, 100), bool) if lake is None else lake
-        return Flight(Layout(things, lake), (*points[0].tolist(), yaw), points)
+        layout = Layout(things) if lake is None else Layout(things, lake)
+        return Flight(layout, (*points[0].tolist(), yaw), points)
 
     return made
