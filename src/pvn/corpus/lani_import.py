@@ -94,6 +94,11 @@ class _AnnotationSet:
     name: str
     files: tuple[tuple[Split | None, Path], ...]
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files alone."""
+        return tuple(path for _, path in self.files)
+
 
 @dataclass(frozen=True)
 class _Source:
@@ -184,11 +189,11 @@ def _find_source(path: Path) -> tuple[_Source, list[Finding]]:
     sets = _annotation_sets(folder)
     if path.is_file():
         # The set of the given file comes first.
-        sets.sort(key=lambda one: path not in [file for _, file in one.files])
-        if not sets or path not in [file for _, file in sets[0].files]:
+        sets.sort(key=lambda one: path not in one.paths)
+        if not sets or path not in sets[0].paths:
             raise ValueError(f"{path}: not an annotation file by its name, expected {_EXPECTED}")
     resources, repairs = _find_resources(folder, sets[0].name) if layout == "ciff" else (folder, [])
-    left_out = tuple(file for other in sets[1:] for _, file in other.files)
+    left_out = tuple(file for other in sets[1:] for file in other.paths)
     return _Source(layout, sets[0], left_out, resources), repairs
 
 
@@ -382,7 +387,7 @@ def import_lani(
         Corpus("-".join(filter(None, ("lani", source.annotations.name))), splits),
         tuple(intake.refusals),
         tuple(intake.repairs),
-        tuple(file for _, file in source.annotations.files),
+        source.annotations.paths,
         source.left_out,
         len(entries),
         np.concatenate([np.zeros(0), *intake.offsets]),

@@ -58,8 +58,6 @@ class Paragraph:
 
     instructions: tuple[Any, ...]
     """(S,), as in the file."""
-    coordinates: tuple[tuple[Any, ...], ...]
-    """(S, 5), as in the file: start_x, start_z, start_rot, end_x, end_z."""
     starts: Points
     """(S, 3): x, y, yaw; NaN where the file has no number."""
     ends: Points
@@ -88,16 +86,6 @@ def _parallel(record: dict[str, Any], key: str, length: int) -> list[Any]:
             f"lists of unequal length: {key}: got {len(values)} values, expected {length} as in instructions"
         )
     return values
-
-
-def _moves(record: dict[str, Any], length: int) -> list[str]:
-    """A string of F, L and R for each segment; no strings in drif's synthetic set."""
-    if record.get("moves", []) == []:
-        return []
-    moves = _parallel(record, "moves", length)
-    if not all(isinstance(move, str) for move in moves):
-        raise Unusable(f'moves are not text: moves: got {reprlib.repr(moves)}, expected texts such as "FFLF"')
-    return moves
 
 
 def _number(value: Any) -> float:
@@ -136,7 +124,10 @@ def read_paragraph(record: dict[str, Any]) -> Paragraph:
     instructions = record.get("instructions")
     if not isinstance(instructions, list) or not instructions:
         raise Unusable(f"no instructions: instructions: got {reprlib.repr(instructions)}, expected a list of texts")
-    moves = _moves(record, len(instructions))
+    # A text of F, L and R for each segment; drif's synthetic set has none.
+    moves = _parallel(record, "moves", len(instructions)) if record.get("moves", []) != [] else []
+    if not all(isinstance(move, str) for move in moves):
+        raise Unusable(f'moves are not text: moves: got {reprlib.repr(moves)}, expected texts such as "FFLF"')
     columns = [_parallel(record, key, len(instructions)) for key in _COORDINATES]
     numbers = np.array([[_number(value) for value in column] for column in columns]).T  # (S, 5)
     positions = numbers[:, [0, 1, 3, 4]]
@@ -153,7 +144,6 @@ def read_paragraph(record: dict[str, Any]) -> Paragraph:
     ]
     return Paragraph(
         instructions=tuple(instructions),
-        coordinates=tuple(zip(*columns, strict=True)),
         starts=np.column_stack([metres[:, :2], yaw]),
         ends=metres[:, 2:],
         is_turning=tuple("F" not in move for move in moves or ["F"] * len(instructions)),
@@ -316,8 +306,10 @@ def _check_inside(name: str, points: Points) -> None:
 def _check_places(paragraph: Paragraph, row: int) -> None:
     start, end = paragraph.starts[row], paragraph.ends[row]
     if not (np.isfinite(start).all() and np.isfinite(end).all()):
-        got = ", ".join(map(reprlib.repr, paragraph.coordinates[row]))
-        raise Unusable(f"coordinates that are not numbers: {', '.join(_COORDINATES)}: got {got}, expected finite ones")
+        got = ", ".join(f"{number:g}" for number in (*start, *end))
+        raise Unusable(
+            f"coordinates that are not numbers: start x, y, yaw and end x, y: got {got}, expected finite ones"
+        )
     _check_inside("start", start[None, :2])
     _check_inside("end", end[None])
 
