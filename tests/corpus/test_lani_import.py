@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pvn.corpus.lani_import import import_lani
-from pvn.corpus.segments import SPLITS
 
 FIELD = {
     "landmarkName": ["Barrel", "House", "Well"],
@@ -401,12 +400,6 @@ ROUND = [(100, 500), (140, 500), (180, 500), (220, 500), (260, 500), (260, 540),
 ROUND += [(180, 540), (180, 500), (180, 460), (180, 420)]
 
 
-def test_a_segment_that_flies_a_round_and_ends_where_it_began_keeps_its_round(tmp_path):
-    result = import_along(tmp_path, ROUND, [0, 2, 10, 12], ["FF", "F", "FF"])
-    lengths = [len(segment.demonstration.path) for segment in result.corpus]
-    assert lengths == [3, 9, 3] and result.refusals == ()
-
-
 def test_a_segment_that_only_turns_leaves_the_round_to_the_next(tmp_path):
     record = record_along(ROUND, [0, 2, 10, 12], ["FF", "F", "FF"])
     turn = {
@@ -418,17 +411,6 @@ def test_a_segment_that_only_turns_leaves_the_round_to_the_next(tmp_path):
     result = import_lani(tmp_path)
     assert {segment.place: len(segment.demonstration.path) for segment in result.corpus} == {0: 3, 2: 9, 3: 3}
     assert reasons(result) == ["fewer than 2 path steps: got 0; the authors skip such segments"]
-
-
-def test_an_end_is_sought_after_the_end_before_even_where_the_path_was_nearer_earlier(tmp_path):
-    points = [(100, 500), (140, 500), (180, 500), (220, 500), (220, 540), (180, 520), (140, 520), (100, 520)]
-    record = record_along(points, [0, 4, 6], ["FFFF", "FF"])
-    # The person ended nearer to the first pass (1) than to the second (6).
-    record["end_z"][1] = 225 + 0.05 * 508
-    write_drif(tmp_path, train=[record], environments=())
-    put_environment(tmp_path / "configs", 12, route=route_of(points))
-    first, second = import_lani(tmp_path).corpus
-    assert len(first.demonstration.path) == 5 and second.demonstration.goal == pytest.approx((7.0, 26.0))
 
 
 def test_the_goal_is_the_paths_point_or_where_the_person_stopped(tmp_path):
@@ -531,39 +513,13 @@ def test_segments_of_fewer_than_two_path_steps_are_reported_and_the_next_begins_
     assert result.corpus.segment("12-1").demonstration.path[0] == pytest.approx((nearest, 37.0))
 
 
-@pytest.mark.parametrize(("key", "value"), [("start_z", 257.01), ("end_z", 257.01)])
-def test_starts_and_ends_up_to_five_metres_off_the_path_are_used(tmp_path, key, value):
-    result = import_lani(write_drif(tmp_path, train=[changed(RECORD, key, 0, value)]))
-    assert len(result.corpus) == 2 and result.refusals == ()
-    assert result.corpus.segment("12-0").demonstration.goal == pytest.approx((18.5, 37.0)), (
-        "the goal is the path's last point"
-    )
-
-
-def test_a_segment_without_a_usable_end_before_it_and_a_start_far_off_does_not_skip_ahead(tmp_path):
-    points = [(100 + 40 * index, 500) for index in range(11)]
-    record = record_along(points, [0, 3, 6, 9], ["FFF"] * 3)
-    record = changed(changed(record, "end_x", 0, math.nan), "start_x", 1, record["end_x"][2])
-    write_drif(tmp_path, train=[changed(record, "start_z", 1, 253.0)], environments=())
-    put_environment(tmp_path / "configs", 12, route=route_of(points))
-    for max_offset, kind in ((2.0, "start far from the path"), (5.0, "out of order on the path")):
-        result = import_lani(tmp_path, max_offset=max_offset)
-        assert [refusal.kind for refusal in result.refusals] == ["coordinates that are not numbers", kind]
-        (segment,) = result.corpus
-        assert segment.demonstration.path[:, 0] == pytest.approx(np.array([17.0, 19.0, 21.0, 23.0]))
-
-
 @pytest.mark.parametrize(
     ("field", "route", "reason"),
     [
         (FIELD | {"landmarkName": ["Barel", "House", "Well"]}, ROUTE, "unusable environment file: .*'Barel'.*Barrel"),
-        (FIELD | {"xPos": [1240, 610, 700]}, ROUTE, "unusable environment file: .*outside the field"),
         ('{"landmarkName": [', ROUTE, "unusable environment file: .*random_config_12.json: not valid JSON"),
-        ('{"xPos": ' + "1" * 5000 + "}", ROUTE, "unusable environment file: .*random_config_12.json: not valid JSON"),
         (FIELD, ROUTE | {"z_array": [1.0]}, "unusable path file: .*z_array: got 1 values, expected a list of 10"),
-        (FIELD, '{"x_array": [NaN], "z_array": [3]}', "unusable path file: .*NaN"),
         (FIELD, {"x_array": [], "z_array": []}, "unusable path file: .*random_curve_12.json: got no points"),
-        (FIELD, "", "unusable path file: .*not valid JSON"),
         (FIELD, {"x_array": [250.0], "z_array": [740.0]}, "(fewer than 2 path steps: got 0|end far from the path)"),
     ],
 )
@@ -615,12 +571,9 @@ def test_a_path_without_a_corpus_is_refused_with_what_was_expected(tmp_path):
     ("name", "content", "message"),
     [
         ("train_annotations_6000.json", '[{"id": "12", ', r"train_annotations_6000\.json: not valid JSON"),
-        ("train_annotations_6000.json", "[" + "1" * 5000 + "]", r"train_annotations_6000\.json: not valid JSON"),
         ("train_annotations_6000.json", "{}", "train: got a JSON dict, expected a list of records"),
         ("annotation_results.json", "[]", "got a JSON list, expected an object of train, dev and test"),
-        ("annotation_results.json", '{"train": {}}', "train: got a JSON dict, expected a list of records"),
         ("train_annotations_6000.json", "[]", r"none of 0 records in train_annotations_6000\.json .*there are none"),
-        ("annotation_results.json", "{}", "none of 0 records in annotation_results.json could be used"),
     ],
 )
 def test_a_file_that_holds_no_annotations_is_refused_as_a_whole(tmp_path, name, content, message):
@@ -726,25 +679,3 @@ def test_any_garbled_record_is_used_or_reported_and_spoils_no_other(tmp_path, re
         assert len(result.refusals) == 1, "a record without segments is itself reported"
     else:
         assert sorted([*map(str, used), *refused]) == [str(place) for place in range(len(record["instructions"]))]
-
-
-@pytest.mark.long
-@quick
-@given(st.data())
-def test_any_garbled_environment_is_used_or_reported(tmp_path, data):
-    root = write_drif(tmp_path / "drif", environments=(7,), train=[RECORD], dev=[numbered(7)])
-    field = data.draw(garbled(FIELD, st.sampled_from(sorted(FIELD))) | ANYTHING)
-    route = data.draw(garbled(ROUTE, st.sampled_from(sorted(ROUTE))) | ANYTHING | st.just(ROUTE))
-    put_environment(root / "configs", 12, json.dumps(field), json.dumps(route))
-    result = import_lani(root)
-    assert len(result.corpus["dev"]) == 2
-    assert len(result.corpus.splits.get("train", ())) == 2 or result.refusals
-
-
-@pytest.mark.long
-@quick
-@given(ANYTHING | st.dictionaries(st.sampled_from([*SPLITS, "other"]), ANYTHING))
-def test_any_annotation_file_is_read_or_refused_as_a_whole(tmp_path, content):
-    put(tmp_path / "configs" / "annotation_results.json", json.dumps(content))
-    with pytest.raises(ValueError, match=r"annotation_results\.json"):
-        import_lani(tmp_path)

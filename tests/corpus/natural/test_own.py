@@ -1,4 +1,4 @@
-"""Instructions of the user's own: what is read, and what is told about files with mistakes."""
+"""Instructions of your own: what is read, and what is reported about files with mistakes."""
 
 import json
 import math
@@ -85,16 +85,11 @@ def test_a_field_that_the_corpus_trains_on_cannot_be_scored(meadow, write):
     ("row", "message"),
     [
         ("nowhere.json,10 20 0,10 20; 12 20,left,,", "field: got 'nowhere.json', expected the number of a random"),
-        ("-3,10 20 0,10 20; 12 20,left,,", "field: got '-3', expected the number"),
         ("own.json,10 20,10 20; 12 20,left,,", "start: got '10 20', expected x y yaw_degrees"),
-        ("own.json,10 20 north,10 20; 12 20,left,,", "start: got '10 20 north', expected x y yaw_degrees"),
         ("own.json,nan 20 0,10 20; 12 20,left,,", "start: got 'nan 20 0', expected x y yaw_degrees"),
-        ("own.json,10 51 0,10 50; 12 20,left,,", "start: got .10, 51., which is outside the field, .* 0 to 50"),
-        ("own.json,10 20 0,10 20; 12 -1,left,,", "path: got .12, -1., which is outside the field"),
+        ("own.json,10 99 0,10 50; 12 20,left,,", "start: got .10, 99., which is outside the field"),
         ("own.json,10 20 0,10 20; 12 20 3,left,,", "path: got '12 20 3', expected x y"),
-        ("own.json,10 20 0,10 20,left,,", "path: got '10 20', expected two or more places"),
         ("own.json,10 20 0,10 20; 10 20,left,,", "path: got '10 20; 10 20', expected two or more places"),
-        ("own.json,10 20 0,,left,,", "path: got '', expected x y"),
         ("own.json,10 20 0,14 20; 15 20,left,,", "path: begins 4.0 m from the start, expected at most 2 m"),
         ("own.json,10 20 0,10 20; 12 20,  ,,", "text: got '  ', expected an instruction in words"),
         (f"own.json,10 20 0,10 20; 12 20,{'go ' * 101},,", "text: got 101 words, expected at most 100"),
@@ -121,21 +116,15 @@ def test_all_mistakes_are_told_and_at_most_twenty(meadow, write, own_field):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("mine.csv", "", "line 1: the header misses field, start, path, text"),
         ("mine.csv", "field,start,path\n", "line 1: the header misses text, expected the columns field, start"),
         ("mine.csv", HEADER.replace("author", "autor"), "line 1: the header has 'autor', expected"),
         ("mine.csv", HEADER, "got no rows"),
-        ("mine.csv", HEADER + '7,"10', "mine.csv, line 2: not valid CSV .* correct the row that begins there"),
         ("mine.csv", HEADER + 'a,b,c,"d\nd",,\na,b,c,"d,,\na,b,c,"d",,\n', "mine.csv, line 4: not valid CSV"),
-        ("mine.csv", '"field,start', "mine.csv, line 1: not valid CSV"),
         ("mine.json", "{", "not valid JSON"),
-        ("mine.json", "[]", "expected an object of segments and texts"),
         ("mine.json", '["3-0"]', "expected an object of segments and texts"),
         ("mine.json", '{"99-7": "go"}', r"'99-7': no such segment in meadow, expected an id such as '0-0'"),
         ("mine.json", '{"0-0": "go",\n\n"0-0": "stop"}', "'0-0': occurs twice, expected each segment once"),
-        ("mine.json", '{"0-0": "."}', "'0-0': text: got '.', expected an instruction in words"),
         ("mine.json", '{"0-0": {"a": "go"}}', "'0-0': text: got .*, expected an instruction in quotes"),
-        ("mine.json", '{"0-0": null}', "'0-0': text: got null, expected an instruction in quotes"),
         ("mine.txt", "go", "ends in .txt, expected .json or .csv"),
     ],
 )
