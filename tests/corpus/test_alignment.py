@@ -50,7 +50,7 @@ BY_HAND = (
 )
 
 
-def test_scores_are_those_worked_out_by_hand():
+def test_scores_are_as_worked_out_by_hand():
     alignment = align(*corpus(*BY_HAND), FREQUENT_ALLOWED)
     # Apple: with apple in 2 of 5, 2/5 ln((2/5) / (3/5 2/5)) = 0.4 ln(5/3) = 0.20433
     #        with boat in 2 of 5,  2/5 ln((2/5) / (3/5 3/5)) = 0.4 ln(10/9) = 0.04214
@@ -66,7 +66,7 @@ def test_scores_are_those_worked_out_by_hand():
     assert not any(others), "a class that is nowhere near has no words"
 
 
-def test_typos_count_as_the_word_they_mean_and_unknown_words_as_no_word():
+def test_typos_count_as_the_words_they_mean_and_unknown_words_do_not_count():
     rows = [(near, text.replace("boat", "boaat") + " zebra") for near, text in BY_HAND]
     segments = [segment(number, near, instruction) for number, (near, instruction) in enumerate(rows)]
     vocabulary = corpus(*BY_HAND)[1]
@@ -97,7 +97,7 @@ def test_a_word_said_in_a_tenth_of_the_instructions_means_nothing(num_saying, wo
     assert align(*corpus(*rows)).words[APPLE] == words
 
 
-def test_words_and_classes_that_never_meet_give_no_warning_and_no_alignment():
+def test_words_and_classes_that_never_meet_are_not_aligned_and_give_no_warning():
     with np.errstate(all="raise"):
         alignment = align(
             *corpus((("Apple",), "boat"), ((), "apple"), ((), "go")), AlignmentConfig(max_probability=1, min_score=0)
@@ -232,7 +232,7 @@ def test_an_instruction_mentions_the_classes_aligned_with_any_of_its_words(menti
     assert np.array_equal(mentioning.mentioned(mentioning.vocabulary.encode(instruction)), found), "its ids, the same"
 
 
-def test_a_padded_batch_of_ids_mentions_what_each_instruction_does(mentioning):
+def test_a_padded_batch_of_ids_mentions_the_same_as_each_instruction_alone(mentioning):
     texts = ["the red apple", "zebra", "canoe"]
     ids = [mentioning.vocabulary.encode(text) for text in texts]
     padded = np.array([row + [PADDING] * (5 - len(row)) for row in ids])

@@ -215,7 +215,7 @@ def test_the_path_of_an_annotation_file_chooses_its_release(tmp_path):
         import_lani(root / "data" / "nav_drone" / "config_localmoves_6000.json")
 
 
-def test_what_a_person_flew_takes_precedence_over_what_was_shown_in_drif_alone(tmp_path):
+def test_in_drif_the_path_a_person_flew_takes_precedence_over_the_path_shown(tmp_path):
     flown = {"x_array": [x + 4.0 for x in ROUTE["x_array"]], "z_array": ROUTE["z_array"]}
     drif = write_drif(tmp_path / "drif", environments=(12, 7), train=[RECORD, numbered("7")])
     put(drif / "configs" / "anno_paths" / "anno_curve_12.json", flown)
@@ -420,7 +420,7 @@ def test_the_goal_is_the_paths_point_or_where_the_person_stopped(tmp_path):
         assert segment.demonstration.goal == pytest.approx((22.4, y))
 
 
-def test_how_far_people_stopped_from_the_path_is_told_and_how_far_is_too_far_is_given(tmp_path):
+def test_distances_of_stops_from_the_path_are_returned_and_have_a_limit(tmp_path):
     root = write_drif(tmp_path, train=[changed(RECORD, "end_z", 1, 266.25)])
     assert import_lani(root).offsets == pytest.approx([0.0, 2.0])
     assert reasons(import_lani(root, max_offset=1.5)) == [
@@ -670,7 +670,7 @@ def garbled(draw, content, keys):
 @pytest.mark.long
 @quick
 @given(garbled(RECORD, KEYS) | ANYTHING, st.sampled_from(sorted(WRITERS)))
-def test_any_garbled_record_is_used_or_reported_and_spoils_no_other(tmp_path, record, layout):
+def test_any_garbled_record_is_used_or_reported_and_does_not_affect_others(tmp_path, record, layout):
     result = import_lani(WRITERS[layout](tmp_path / layout, environments=(12, 7), train=[record], dev=[numbered(7)]))
     assert [segment.id for segment in result.corpus["dev"]] == ["7-0", "7-1"]
     used = {segment.place for segment in result.corpus.splits.get("train", ())}

@@ -29,7 +29,7 @@ def test_segments_follow_each_other_along_the_path():
 
 
 @pytest.mark.parametrize("row", range(4))
-def test_a_segment_whose_start_and_end_are_exchanged_costs_no_other(row):
+def test_a_segment_with_start_and_end_exchanged_costs_no_other(row):
     starts, ends = along(LINE, STOPS)
     starts[row], ends[row] = ends[row].copy(), starts[row].copy()
     assert match(LINE, starts, ends) == [None if other == row else whole for other, whole in enumerate(WHOLE)]
@@ -50,7 +50,7 @@ def test_where_a_path_comes_by_twice_the_visit_is_taken_after_which_the_others_c
     assert match(route, starts, ends) == [(0, 6), (6, 11), (11, 20)]
 
 
-def test_a_round_is_kept_unless_the_person_only_turned():
+def test_a_full_round_belongs_to_its_segment_unless_the_person_only_turned():
     route = np.array([(0, 0), (4, 0), (8, 0), (8, 4), (4, 4), (4, 0), (4, -4)])
     starts, ends = along(route, [0, 1, 5, 6])
     assert match(route, starts, ends) == [(0, 1), (1, 5), (5, 6)]

@@ -18,7 +18,7 @@ def test_a_corpus_refuses_fields_in_two_splits_and_segments_twice(meadow):
     assert meadow.segment(one.id) is one
 
 
-def test_a_generated_segment_tells_its_author_and_its_phrase(meadow):
+def test_a_generated_segment_has_its_author_and_its_phrase(meadow):
     for segment in meadow:
         assert segment.source == "phrases" and segment.annotation.phrase.startswith(segment.author)
         assert segment.is_seen == segment.annotation.is_seen

@@ -36,7 +36,7 @@ def test_a_corpus_is_read_back_as_it_was(meadow, tmp_path, are_same):
     assert store.count_segments(tmp_path / "corpus") == {split: len(part) for split, part in meadow.splits.items()}
 
 
-def test_python_looks_for_no_garbage_while_a_corpus_is_read(meadow, tmp_path, monkeypatch):
+def test_garbage_collection_is_off_while_a_corpus_is_read(meadow, tmp_path, monkeypatch):
     """There is none to be found; looking took a quarter of the time."""
     write_corpus(meadow, tmp_path / "corpus")
     read_part, looks = store._read_part, []
@@ -136,7 +136,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_any_work(tmp_path):
         check_new(tmp_path / "dangling")
 
 
-def test_broken_corpora_say_what_is_wrong(meadow, tmp_path):
+def test_broken_corpora_are_refused_with_the_reason(meadow, tmp_path):
     folder = tmp_path / "corpus"
     with pytest.raises(FileNotFoundError, match="no corpus in .*pvn corpus make"):
         read_corpus(folder)

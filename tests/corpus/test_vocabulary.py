@@ -186,12 +186,12 @@ MEANT = {
 }  # fmt: skip
 
 
-def test_the_authors_typos_join_the_words_they_mean_and_no_other_word_of_theirs_joins_any():
+def test_the_banks_typos_join_the_words_they_mean_and_no_other_word_joins_any():
     assert merge_typos(BANK_WORDS) == MEANT
     assert set(MEANT) == MISSPELT
 
 
-def test_typos_no_author_made_join_the_words_they_mean():
+def test_new_typos_join_the_words_they_mean():
     vocabulary = Vocabulary.from_texts([" ".join(BANK_WORDS)])
     typos = {
         "barel": "barrel", "frward": "forward", "wich": "which", "toword": "toward", "muchroom": "mushroom",
@@ -220,7 +220,7 @@ def test_a_typo_has_one_edit_in_four_letters_and_three_at_most():
     assert merge_typos([*words, *typos, *too_far], dictionary=words) == typos
 
 
-def test_equally_near_terms_are_told_apart_by_letters_then_by_frequency_then_by_the_alphabet():
+def test_among_equally_near_terms_letters_decide_then_frequency_then_the_alphabet():
     assert merge_typos(["wich", "which", *["with"] * 9])["wich"] == "which", "its letters are all in it"
     assert merge_typos(["trun", *["trunk"] * 2, *["turn"] * 9]) == {"trun": "turn"}
     assert merge_typos(["trun", *["trunk"] * 9, *["turn"] * 2]) == {"trun": "trunk"}
@@ -276,7 +276,7 @@ def test_a_text_without_words_is_one_unknown_word(text):
     assert vocabulary.unknown_words(text) == []
 
 
-def test_words_that_are_read_as_others_are_told_with_what_they_are_read_as():
+def test_words_read_as_others_are_listed_with_them():
     vocabulary = Vocabulary.from_texts(["fly to the goal", "the barell", "the barrel"])
     text = "Fly to the goal, the GOAT, the barell, the zebra, flyyyy to the goat"
     assert vocabulary.read_as(text) == {"goat": "goal", "barell": "barrel", "flyyyy": "fly"}
@@ -335,13 +335,13 @@ def test_a_vocabulary_written_to_json_and_read_back_is_the_same():
         ({"sound": ["the"]}, "got 'the' as two of"),
     ],
 )
-def test_a_broken_vocabulary_is_refused_with_what_is_wrong(change, message):
+def test_a_broken_vocabulary_is_refused_with_the_reason(change, message):
     content = Vocabulary.from_texts(["to the barrel"]).to_json() | change
     with pytest.raises(ValueError, match=message):
         Vocabulary.from_json(content)
 
 
-def test_no_more_than_a_hundred_words_of_a_text_are_read():
+def test_only_the_first_hundred_words_of_a_text_are_read():
     vocabulary = knowing({"go": 5, "on": 5})
     assert len(vocabulary.encode("go on " * 600)) == 100
     assert vocabulary.encode("go on " * 600) == vocabulary.encode("go on " * 50)

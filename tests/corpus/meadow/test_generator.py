@@ -97,7 +97,7 @@ def test_thirty_percent_of_dev_and_test_segments_use_phrases_that_training_never
         assert not {segment.annotation.phrase for segment in new} & trained
 
 
-def test_no_wording_is_both_held_out_and_trained():
+def test_no_wording_is_both_held_out_and_used_in_training():
     settings = make_settings(bundled_banks(), seed=0, noise=0.0, is_all_unseen=False)
     words = [
         {
@@ -111,7 +111,7 @@ def test_no_wording_is_both_held_out_and_trained():
     assert not words[0] & words[1]
 
 
-def test_every_segment_is_flown_as_its_manoeuvres_say(meadow):
+def test_every_path_fulfils_its_manoeuvres(meadow):
     """Measured on the stored path, whose points are a metre apart: each part of it fits its definition."""
     checked = Counter()
     for segment in meadow["train"]:

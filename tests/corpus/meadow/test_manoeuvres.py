@@ -146,7 +146,7 @@ def test_every_path_is_smooth_inside_the_field_and_out_of_the_solids(text):
         assert np.abs(turns).max(initial=0) <= 0.25 / 2.8
 
 
-def test_no_two_flights_of_the_same_list_are_alike():
+def test_flights_of_the_same_list_differ():
     here = scene(3)
     pose = Pose(25.0, 25.0, 0.3)
     ends = set()
@@ -164,7 +164,7 @@ def mirrored(text):
 
 
 @pytest.mark.parametrize("text", [text for text in ALL_MANOEUVRES if mirrored(text) != text])
-def test_what_is_flown_on_one_side_is_not_the_manoeuvre_of_the_other(text):
+def test_a_path_on_one_side_does_not_fulfil_the_manoeuvre_for_the_other(text):
     for here, flight in flights(text):
         meant = dict(zip("AB", flight.meant, strict=False))
         assert is_fulfilled(flight.manoeuvres[0], flight.legs[0], here, meant)

@@ -62,7 +62,7 @@ def test_a_reference_fits_every_class_it_could_mean(text, classes):
     assert classes <= lexicon().fits[text]
 
 
-def test_every_reference_fits_its_own_class_and_a_misspelt_one_what_it_means():
+def test_every_reference_fits_its_class_however_it_is_spelt():
     for bank in bundled_banks():
         for name, texts in bank.references.items():
             for text in texts:
@@ -70,14 +70,14 @@ def test_every_reference_fits_its_own_class_and_a_misspelt_one_what_it_means():
     assert "Barrel2" in lexicon().fits["barell"]
 
 
-def test_a_class_that_no_bank_has_words_for_is_called_by_its_noun(a_new_class):
+def test_a_class_without_a_name_in_any_bank_is_called_by_its_noun(a_new_class):
     with a_new_class():
         extended = Lexicon.of(bundled_banks())
     assert all(words["Aardvark"] == ("aardvark",) for words in extended.by_author.values())
     assert extended.fits["aardvark"] == {"Aardvark"} and extended.fits["barrel"] == lexicon().fits["barrel"]
 
 
-def test_among_look_alikes_no_plain_name_is_shared_but_for_the_small_ambiguous_share():
+def test_plain_names_of_look_alikes_are_ambiguous_only_in_a_small_share():
     scene = field(Barrel=(15, 20), Barrel2=(35, 20), WoodBarrel=(25, 40))
     drawn = names_for(scene, 0)
     for text, is_ambiguous in drawn:
@@ -96,7 +96,7 @@ def test_alone_in_its_field_a_barrel_is_just_the_barrel():
     assert not any(is_ambiguous for _, is_ambiguous in drawn)
 
 
-def test_look_alikes_are_told_apart_by_neighbour_border_distance_and_side():
+def test_look_alikes_are_distinguished_by_neighbour_border_distance_and_side():
     """One barrel is near the jet, the lake is nowhere, the other is by the blue fence, farther and to the left."""
     scene = field(Barrel=(30, 20), Barrel2=(14, 44), Jet=(40, 20))
     near = {text for text, _ in names_for(scene, 0, 1500)}
@@ -139,7 +139,7 @@ def assert_is_true(way, anchor, scene, mark, rivals, pose):
 
 
 @pytest.mark.long
-def test_whatever_tells_look_alikes_apart_is_true_in_the_field():
+def test_whatever_distinguishes_look_alikes_is_true_in_the_field():
     ways = Counter()
     for seed in range(60):
         scene = Scene.of(sample_layout(seed))
@@ -161,7 +161,7 @@ def test_whatever_tells_look_alikes_apart_is_true_in_the_field():
     assert ways["near"] >= 10 and ways["closest"] + ways["nearest"] >= 10
 
 
-def test_what_is_told_apart_is_not_told_by_another_thing_of_the_sentence():
+def test_a_landmark_is_not_distinguished_by_another_landmark_of_the_sentence():
     scene = field(Barrel=(30, 20), Barrel2=(14, 44), Jet=(40, 20))
     flight = replace(flight_to(scene, 0), meant=(0, 2))
     for seed in range(400):
@@ -222,7 +222,7 @@ def test_noise_is_the_share_of_sentences_with_a_slip():
     assert np.mean([one.task.instruction != other.task.instruction for one, other in pairs]) > 0.3
 
 
-def test_without_noise_authors_make_no_slips():
+def test_without_noise_the_banks_misspellings_are_corrected():
     (author,) = [bank for bank in bundled_banks() if bank.slips]
     texts = [*(phrase.template for phrase in author.phrases), *author.fence, *author.lake]
     texts += [text for names in author.references.values() for text in names]

@@ -73,7 +73,7 @@ def test_banks_without_turns_or_with_too_few_are_refused():
         make_turns([bank], 5, is_seen=False)
 
 
-def test_phrases_and_fields_held_out_are_not_those_of_training(turns):
+def test_held_out_phrases_and_fields_are_not_in_training(turns):
     held_out = make_turns(bundled_banks(), 60, is_seen=False)
     assert {one.is_seen for one in held_out} == {False} and {one.is_seen for one in turns} == {True}
     for what in (lambda one: one.annotation.phrase, lambda one: one.environment):

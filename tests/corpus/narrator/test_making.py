@@ -51,7 +51,7 @@ def test_flights_there_and_back_pass_something_and_come_back_and_say_so():
 
 
 @pytest.mark.long
-def test_all_kinds_of_flights_are_told_if_none_is_asked_for():
+def test_by_default_all_kinds_of_flights_are_narrated():
     gaps = [np.hypot(*np.diff(segment.demonstration.path, axis=0).T) for segment in make_narrated(150, seed=1)]
     tours = np.mean([np.median(gap) > 1.2 for gap in gaps])
     assert 0.1 < tours < 0.5

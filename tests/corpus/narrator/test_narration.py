@@ -31,7 +31,7 @@ def events(flight, count=60):
     return {clause.event for told in flight.tell(count) for clause in told.clauses}
 
 
-def test_a_barrel_on_the_left_is_never_told_on_the_right(fly):
+def test_a_barrel_on_the_left_is_never_said_to_be_on_the_right(fly):
     flight = fly(EAST, {"Barrel": (15, 29), "Jet": (30, 25)})
     texts = [told.text.lower() for told in flight.tell(200)]
     assert any("left" in text for text in texts)
@@ -75,19 +75,19 @@ def test_a_full_circle_keeps_its_landmark_on_the_inner_side(fly, sweep, side):
         (160, "about", -1),
     ],
 )
-def test_the_first_turn_is_told_with_its_side_and_size(fly, yaw_degrees, amount, side):
+def test_the_first_turn_is_described_with_its_side_and_size(fly, yaw_degrees, amount, side):
     flight = fly(EAST, {"Barrel": (30, 25), "Jet": (25, 33)}, yaw=math.radians(yaw_degrees))
     turns = {(event.amount, event.side) for event in events(flight) if event.kind == "turn"}
     assert turns == {(amount, side)}
 
 
-def test_nobody_can_see_on_which_side_a_half_turn_was_made(fly):
+def test_a_half_turn_has_no_side(fly):
     flight = fly(EAST, {"Barrel": (30, 25)}, yaw=math.pi - 0.01)
     assert {event.side for event in events(flight) if event.kind == "turn"} == {0}
     assert not any(re.search(r"\b(left|right)\b(?! (?:at|in|before|up|to))", told.text) for told in flight.tell(60))
 
 
-def test_water_is_told_only_where_it_is_crossed(fly):
+def test_water_is_mentioned_only_where_it_is_crossed(fly):
     lake = np.zeros((100, 100), bool)
     lake[24:36, 45:55] = True  # 12 to 18 m east, on the way
     marks = {"Barrel": (30, 25)}
@@ -106,11 +106,11 @@ def test_a_landmark_that_another_one_could_be_taken_for_is_not_named(fly):
     assert not any(clause.event.marks for one in told for clause in one.clauses)
 
 
-def test_an_end_far_from_everything_is_not_told(fly):
+def test_a_flight_that_ends_far_from_everything_is_not_described(fly):
     assert not fly(EAST, {"Barrel": (10, 45)}).tell(20)
 
 
-def test_a_loop_back_to_the_start_is_told_however_short_the_text(fly):
+def test_a_loop_back_to_the_start_is_mentioned_however_short_the_text(fly):
     loop = fly(circle((25, 25), 4.5, 0, 350), {"Windmill": (25, 25), "Jet": (29, 32)})
     assert all(any(clause.event.kind == "round" for clause in told.clauses) for told in loop.tell(60))
 
@@ -118,7 +118,7 @@ def test_a_loop_back_to_the_start_is_told_however_short_the_text(fly):
 OUT_AND_BACK = [(5, 25), (22, 25), (22, 25.1), (14, 23), (5, 25.2)]
 
 
-def test_who_comes_back_is_told_what_to_pass_first_and_where_to_come_back_to(fly):
+def test_a_flight_there_and_back_says_what_to_pass_and_where_to_come_back_to(fly):
     told = fly(OUT_AND_BACK, {"Barrel": (14, 28), "Jet": (40, 40)}).tell(80)
     assert len(told) > 60
     for one in told:
@@ -128,7 +128,7 @@ def test_who_comes_back_is_told_what_to_pass_first_and_where_to_come_back_to(fly
     assert {(bend.amount, bend.side) for bend in bends} == {("about", 0)}, "nobody sees to which side it turns"
 
 
-def test_who_turns_back_to_what_was_passed_is_told_to_come_back_to_it(fly):
+def test_a_flight_back_to_what_was_passed_says_to_come_back_to_it(fly):
     flight = fly([(5, 25), (22, 25), (22, 25.1), (17.6, 27.2)], {"Barrel": (14, 28.4), "Jet": (40, 40)})
     texts = [told.text.lower() for told in flight.tell(60) if any(c.event.kind == "end front" for c in told.clauses)]
     assert len(texts) > 20 and all(
@@ -141,7 +141,7 @@ def test_no_text_has_more_than_five_clauses(told):
     assert max(len(narration.clauses) for _, narration in told) <= 5
 
 
-def test_the_same_generator_tells_the_same(fly):
+def test_the_same_seed_gives_the_same_text(fly):
     flight = fly(EAST, {"Barrel": (15, 29), "Jet": (30, 25)})
     assert [told.text for told in flight.tell(20)] == [told.text for told in flight.tell(20)]
 
@@ -163,7 +163,7 @@ def told(many):
 
 
 @pytest.mark.long
-def test_every_clause_of_hundreds_of_tellings_is_true(told, many):
+def test_every_clause_of_hundreds_of_texts_is_true(told, many):
     assert len(told) > 0.85 * len(many)
     for flight, narration in told:
         for clause in narration.clauses:
@@ -183,7 +183,7 @@ def test_the_checks_reject_what_is_on_the_other_side(told):
 
 
 @pytest.mark.long
-def test_every_telling_says_where_to_stop_in_readable_sentences(told):
+def test_every_text_says_where_to_stop_in_readable_sentences(told):
     for _, narration in told:
         assert sum(clause.event.kind.startswith("end") for clause in narration.clauses) == 1, narration.text
         assert not re.search(r"[{}\[\]|]|  | ,|,,|\.\.|, \.", narration.text), narration.text

@@ -42,7 +42,7 @@ def test_they_are_longer_than_phrases_and_about_flights_in_the_field(natural):
 
 
 @pytest.mark.long
-def test_their_fields_have_numbers_of_their_own_and_the_split_that_they_have_in_the_generated_corpus(natural):
+def test_their_fields_have_new_numbers_and_the_split_of_the_generated_corpus(natural):
     for split, size in (("train", 19_758), ("dev", 4_135)):
         numbers = {FIRST_ENVIRONMENT + plan.environment for plan in plan_split(split, size, 0, 0.0)}
         assert {segment.environment for segment in natural[split]} <= numbers
@@ -58,7 +58,7 @@ def test_the_files_are_small_and_rounded_to_a_millimetre(natural):
 
 
 @pytest.mark.long
-def test_what_is_read_is_written_as_it_was(natural, tmp_path):
+def test_written_files_equal_the_bundled_ones(natural, tmp_path):
     write_natural({"dev": natural["dev"]}, tmp_path)
     with np.load(tmp_path / "dev.npz") as again, np.load(DATA / "dev.npz") as before:
         assert again.files == before.files

@@ -30,7 +30,7 @@ def own_field(paragraph, tmp_path):
     return paragraph[0].task.layout
 
 
-def test_flights_of_a_corpus_are_told_in_other_words(meadow, write):
+def test_flights_of_a_corpus_get_other_words(meadow, write):
     one, two = meadow["train"][3], meadow["dev"][1]
     file = write("mine.json", json.dumps({one.id: "  over to the\n big thing ", two.id: "and stop"}))
     told = read_instructions(file, meadow, author="ann")
@@ -67,7 +67,7 @@ def test_flights_of_your_own_are_read_from_a_table(meadow, write, own_field):
 
 
 @pytest.mark.long
-def test_a_numbered_field_is_the_one_that_is_flown_in(meadow, write):
+def test_a_field_number_means_the_same_field_as_in_pvn_fly(meadow, write):
     file = write("mine.csv", "\ufefftext,path,start,field\nleft,10 20; 12 20,10 20 0,7\n")
     (segment,) = read_instructions(file, meadow)["train"]
     assert segment.task.layout == numbered_layout(7) and segment.author is None
@@ -97,13 +97,13 @@ def test_a_field_that_the_corpus_trains_on_cannot_be_scored(meadow, write):
         ("own.json,10 20 0,10 20; 12 20,left", "got 4 cells, expected 6"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_table_is_told_with_its_line(row, message, meadow, write, own_field):
+def test_a_mistake_in_a_table_is_reported_with_its_line(row, message, meadow, write, own_field):
     file = write("mine.csv", HEADER + 'own.json,10 20 0,10 20; 12 20,"on two\nlines",,\n' + row + "\n")
     with pytest.raises(ValueError, match=rf"mine.csv: 1 problem, nothing was added.*\n  line 4: {message}"):
         read_instructions(file, meadow)
 
 
-def test_all_mistakes_are_told_and_at_most_twenty(meadow, write, own_field):
+def test_all_mistakes_are_reported_but_at_most_twenty(meadow, write, own_field):
     good, bad = "own.json,10 20 0,10 20; 12 20,left,,", "own.json,10 20,10 99; 12 20,,,"
     with pytest.raises(ValueError, match="3 problems") as error:
         read_instructions(write("mine.csv", HEADER + "\n".join((good, bad, good))), meadow)
