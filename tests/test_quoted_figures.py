@@ -143,15 +143,6 @@ def full_size():
     return sum(split_sizes(FULL_SIZE).values())
 
 
-def dev_figures():
-    found = results("pvn_dev")
-    return [
-        found.overall.flights, found.overall.sr.value, found.seen.sr.value, found.unseen.sr.value,
-        found.overall.mean_distance.value, found.overall.median_distance.value,
-        *rates("stop_dev", "average_dev", "oracle_dev"),
-    ]  # fmt: skip
-
-
 def camera():
     eye = Camera()
     return [eye.width, eye.height, math.degrees(eye.horizontal_view)]
@@ -267,13 +258,6 @@ QUOTES = [
         is_slow=True,
     ),
     Quote(
-        "docs/benchmarks.md",
-        "In # dev flights the shipped agent reaches #% of its goals, #% with phrases that training may use and #% with "
-        "phrases that it never sees; mean final distance # m, median # m; STOP #%, AVERAGE #%, the oracle #%.",
-        "docs/results",
-        dev_figures,
-    ),
-    Quote(
         "docs/demo.md",
         "At most # visitors are admitted at the same time (`--visitors`), and # fly (`--flights`);",
         "`pvn demo --help`",
@@ -287,7 +271,7 @@ QUOTES = [
     ),
     Quote(
         "docs/demo.md",
-        "everything said since the drone was put there, up to # instructions:",
+        "start, landmarks, agent and up to # instructions:",
         "`write_link`",
         lambda: [MAX_FLIGHTS],
     ),
