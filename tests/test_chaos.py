@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")]
 CHAOS = runpy.run_path(str(Path(__file__).parents[1] / "runs" / "chaos.py"))
-Job, undisturbed, kill, prepare, jobs = (CHAOS[name] for name in ("Job", "undisturbed", "kill", "prepare", "jobs"))
-fill_disk, forbid_writing, can_mount = (CHAOS[name] for name in ("fill_disk", "forbid_writing", "can_mount"))
-OUT, BAD = CHAOS["OUT"], CHAOS["BAD"]
+Job, undisturbed, disturb, BAD = (CHAOS[name] for name in ("Job", "undisturbed", "disturb", "BAD"))
 
 WRITE = """
 import sys
@@ -22,7 +20,13 @@ for number in range(5):
     with replacing(Path(sys.argv[1]) / f"{number}.json") as partial:
         partial.write_text("[" + "1, " * 100_000 + "1]")
 """
-
+WRITE_OR_SAY = f"""
+import sys
+try:
+    exec({WRITE!r})
+except OSError as error:
+    sys.exit(f"pvn: {{error}}")
+"""
 WRITE_IN_PLACE = """
 import sys, time
 from pathlib import Path
@@ -35,49 +39,38 @@ with (Path(sys.argv[1]) / "whole.json").open("w") as file:
 """
 
 
-WRITE_OR_SAY = f"""
-import sys
-try:
-    exec({WRITE!r})
-except OSError as error:
-    sys.exit(f"pvn: {{error}}")
-"""
+def disturbed(job, folder, how, times, seed=0):
+    return disturb(job, undisturbed(job, folder), folder, how, times, random.Random(seed))
 
 
 def bad_things(count):
     return {kind: count.kinds[kind] for kind in BAD if count.kinds[kind]}
 
 
-@pytest.mark.long
+@pytest.fixture
+def can_mount(tmp_path):
+    with CHAOS["small_disk"](tmp_path, 1 << 20) as is_mounted:
+        pass
+    if not is_mounted:
+        pytest.skip("needs to mount a disk")
+
+
 def test_files_are_whole_or_absent_whenever_their_writer_is_killed(tmp_path):
-    job = Job((OUT,), program=WRITE)
+    job = Job((CHAOS["OUT"],), program=WRITE)
     whole = undisturbed(job, tmp_path)
     assert len(whole.files) == 5 and whole.num_operations == 20, "for each: folder, file, renamed, removed"
-    count = kill(job, whole, tmp_path, 6, random.Random(0))
+    count = disturb(job, whole, tmp_path, "killed", 6, random.Random(0))
     assert bad_things(count) == {} and count.kinds["killed"] >= 3, count.examples
 
 
-@pytest.mark.long
-def test_where_there_is_no_room_it_is_said_and_nothing_is_left(tmp_path):
-    """On a small disk where one can be mounted, else with files that may not grow."""
-    job = Job((OUT,), program=WRITE_OR_SAY)
-    whole = undisturbed(job, tmp_path)
-    count = fill_disk(job, whole, tmp_path, 3, random.Random(0))
-    assert bad_things(count) == {} and count.kinds["refused"] == 3, count.examples
-    silent = fill_disk(Job((OUT,), program=WRITE), whole, tmp_path, 1, random.Random(0))
+@pytest.mark.parametrize("how", ["full disk", "read-only"])
+def test_where_nothing_can_be_written_it_is_said_and_done_later(how, tmp_path, can_mount):
+    count = disturbed(Job((CHAOS["OUT"],), program=WRITE_OR_SAY), tmp_path, how, 2)
+    assert bad_things(count) == {} and count.kinds["refused"] == 2, count.examples
+    silent = disturbed(Job((CHAOS["OUT"],), program=WRITE), tmp_path, how, 1)
     assert bad_things(silent) == {"not said": 1}, "a traceback says too much"
 
 
-@pytest.mark.long
-def test_where_nothing_may_be_written_it_is_said_and_done_later(tmp_path):
-    if not can_mount(tmp_path):
-        pytest.skip("needs to mount a disk")
-    job = Job((OUT,), program=WRITE_OR_SAY)
-    count = forbid_writing(job, undisturbed(job, tmp_path), tmp_path, 1, random.Random(0))
-    assert bad_things(count) == {} and count.kinds["refused"] == 1, count.examples
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "kind"),
     [
@@ -88,16 +81,11 @@ def test_where_nothing_may_be_written_it_is_said_and_done_later(tmp_path):
 )
 def test_what_should_not_be_is_counted(program, kind, tmp_path, monkeypatch):
     """Programs that write in place, differently each time, or leave a process behind."""
-    monkeypatch.setitem(kill.__globals__, "GRACE_S", 0.1)
-    job = Job((OUT,), program=program)
-    count = kill(job, undisturbed(job, tmp_path), tmp_path, 4, random.Random(3))
+    monkeypatch.setitem(CHAOS["kill"].__globals__, "GRACE_S", 0.1)
+    count = disturbed(Job((CHAOS["OUT"],), program=program), tmp_path, "killed", 4, seed=3)
     assert count.kinds[kind] > 0, count.kinds
 
 
-@pytest.mark.long
-def test_an_import_that_was_killed_is_repeated_as_if_it_had_never_been(tmp_path):
-    prepare(tmp_path)
-    job = jobs(tmp_path)["corpus import-lani"]
-    whole = undisturbed(job, tmp_path)
-    count = kill(job, whole, tmp_path, 2, random.Random(0))
+def test_a_corpus_whose_making_was_killed_is_made_again_as_if_it_had_never_been(tmp_path):
+    count = disturbed(CHAOS["jobs"](tmp_path)["corpus make"], tmp_path, "killed", 2)
     assert bad_things(count) == {} and count.kinds["killed"] >= 1, count.examples
