@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pvn.evaluation.comparison import difference_of, runs_by_row
+from pvn.evaluation.comparison import difference_of, table_rows
 from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.summary import Summary
-from pvn.viz.results_page import results_by_seed
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [*(DOCS / f"{name}.md" for name in ("results", "index", "agent", "benchmarks")), DOCS.parent / "README.md"]
@@ -94,8 +93,7 @@ def known_intervals():
     for family in FAMILIES:
         found |= {written(one) for summary in stored(family).values() for one in estimates(summary) if one.interval}
     pairs = [({0: stored(a)[first]}, {0: stored(b)[second]}) for a, first, b, second in COMPARED]
-    by_seed = results_by_seed(stored("table"))
-    rows = runs_by_row(by_seed)
+    rows = table_rows(stored("table"))
     runs = {name: rows[name, "dev"] for name in CLOSE}
     pairs += [(runs[first], runs[second]) for first in CLOSE for second in CLOSE if first < second]
     for first, second in pairs:

@@ -15,6 +15,7 @@ from pvn.evaluation.comparison import (
     difference_of,
     mean_over_runs,
     paper_row,
+    table_rows,
 )
 from pvn.evaluation.intervals import Bootstrap, Estimate, bootstrap_difference, bootstrap_mean
 from pvn.systems import SYSTEMS
@@ -112,7 +113,8 @@ def test_orders_are_judged_by_paired_differences(with_successes):
         with_successes([[flight < 4 * share for flight in range(4)] for share in fields * 20], name, "test")
         for name, fields in shares.items()
     ]
-    found = compare_orderings({0: [*summaries, replace(summaries[-1], split="dev")]})  # that row the paper has not
+    rows = {(one.system, one.split): {0: one} for one in (*summaries, replace(summaries[-1], split="dev"))}
+    found = compare_orderings(rows)  # the last of these is not in the paper
     assert all(one.paper_gap > GAP and one.split == "test" for one in found)
     pairs = {(one.first, one.second): one for one in found}
     assert len(found) == 10, "each pair of five systems once, the better one in the paper first"
@@ -126,11 +128,20 @@ def test_ablations_are_compared_with_pvn_over_all_runs(with_successes):
     def flown(share, system):
         return with_successes([[flight < 4 * share for flight in range(4)]] * 9, system)
 
-    runs = {
-        seed: [flown(share, "pvn"), flown(share - 0.25, "pvn-no-aux"), flown(0.25, "gsmn")]
-        for seed, share in enumerate((0.5, 1.0))
+    less = {"pvn": 0.0, "pvn-no-aux": 0.25, "gsmn": 0.5}
+    rows = {
+        (name, "dev"): {seed: flown(at - by, name) for seed, at in enumerate((0.5, 1.0))} for name, by in less.items()
     }
-    (no_aux,) = compare_with_pvn(runs)
+    (no_aux,) = compare_with_pvn(rows)
     assert (no_aux.first, no_aux.second, no_aux.difference.num_runs) == ("pvn-no-aux", "pvn", (2, 2))
     assert no_aux.difference.interval == Estimate(-25, -25, -25) and no_aux.verdict == "holds"
-    assert compare_with_pvn({0: runs[0][1:]}) == []
+    del rows["pvn", "dev"]
+    assert compare_with_pvn(rows) == []
+
+
+def test_results_are_told_apart_by_the_seed_of_the_run(with_successes):
+    pvn, stop = with_successes([[True]]), with_successes([[False]], "stop")
+    results = {"seed10/pvn_dev": pvn, "seed2/pvn_dev": pvn, "pvn_dev": pvn, "stop_dev": stop, "pvn_yaw2_dev": pvn}
+    found = table_rows(results)
+    assert list(found) == [("stop", "dev"), ("pvn", "dev")], "in the order of the paper's table"
+    assert {seed: one.system for seed, one in found["pvn", "dev"].items()} == dict.fromkeys((0, 2, 10), "pvn")

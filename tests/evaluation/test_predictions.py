@@ -19,7 +19,8 @@ from pvn.evaluation.predictions import (
 from pvn.geometry import MapGrid
 from pvn.learning.losses import target_distributions
 from pvn.rollout.flight import fly, simulator_for
-from pvn.viz.prediction_quality import draw_prediction_quality, print_bound
+from pvn.viz.curves import draw_prediction_quality
+from pvn.viz.results_table import print_bound
 
 GRID = MapGrid()
 

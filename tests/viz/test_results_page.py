@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pvn.viz.illustrations import Illustration
-from pvn.viz.results_page import Provenance, describe_machine, results_by_seed, write_report
+from pvn.viz.results_page import Provenance, describe_machine, write_report
 
 PROVENANCE = Provenance(
     preset="smoke",
@@ -67,14 +67,6 @@ def test_systems_that_flew_other_flights_are_not_paired(report, with_rate):
     text = report(by_name(reaching(pvn, *[(True,)] * 9), reaching(no_aux, *[(False,)] * 8)))
     assert "| pvn-no-aux | -9.7 | -100.0 (unpaired) |" in text
     assert "Where it says unpaired, the two did not fly the same flights." in text
-
-
-def test_results_are_told_apart_by_the_seed_of_the_run(with_rate):
-    pvn, stop = with_rate("pvn", "dev", 1, 2), with_rate("stop", "dev", 1, 2)
-    found = results_by_seed({**by_name(pvn, seed=10), **by_name(pvn, seed=2), **by_name(pvn, stop), "other_dev": pvn})
-    assert {seed: [one.system for one in own] for seed, own in found.items()} == {
-        0: ["stop", "pvn"], 2: ["pvn"], 10: ["pvn"],
-    }  # fmt: skip
 
 
 def test_the_report_says_how_its_results_were_obtained(report, with_rate, tmp_path):

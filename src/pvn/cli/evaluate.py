@@ -78,8 +78,7 @@ class Evaluate:
     def run(self) -> None:
         """Fly, score, and print."""
         from pvn.learning import parallel
-        from pvn.viz.prediction_quality import print_bound
-        from pvn.viz.results_table import print_results
+        from pvn.viz.results_table import print_bound, print_results
 
         parallel.join_others(self.device)
         try:
@@ -193,7 +192,7 @@ class Evaluate:
         from pvn.evaluation.pilots import predicting_agent
         from pvn.evaluation.predictions import evaluate_predictions, fly_with_predictions
         from pvn.learning.checkpoint import write_json
-        from pvn.viz.prediction_quality import draw_prediction_quality
+        from pvn.viz.curves import draw_prediction_quality
 
         with progress_bar(f"{pilot.name} predicts", len(segments)) as advance_to:
             predictions = fly_with_predictions(segments, pilot, device=self.device, watch=advance_to)

@@ -277,14 +277,15 @@ class Reproduce:
     def _illustrations(self, results: Mapping[str, Summary], steps: Mapping[str, Step]) -> list[Illustration]:
         """The figures about systems and their flights."""
         from pvn.corpus.store import read_corpus
+        from pvn.evaluation.comparison import table_rows
         from pvn.evaluation.flights import read_flights
         from pvn.evaluation.pilots import load_pilot
         from pvn.learning.checkpoint import read_json
         from pvn.viz.illustrations import illustrate_flights, illustrate_prediction_quality, illustrate_results
-        from pvn.viz.results_page import results_by_seed
 
         figures, runs, stem = self.out / "figures", self.runs(0), self.stem(PREDICTING, "dev")
-        illustrations = illustrate_results(figures, results_by_seed(results)[0], runs)
+        summaries = [own[0] for own in table_rows(results).values() if 0 in own]
+        illustrations = illustrate_results(figures, summaries, runs)
         if f"{PREDICTING}_dev" in results:
             pilot = load_pilot(PREDICTING, runs=runs, device=self.device)
             flights, _ = read_flights(stem.with_name(f"{stem.name}.safetensors"))

@@ -71,12 +71,17 @@ def paper_row(system: str, split: str) -> PaperRow | None:
     return SYSTEMS[system].paper.get(split) if system in SYSTEMS else None
 
 
-def runs_by_row(by_seed: Mapping[int, Sequence[Summary]]) -> dict[Row, dict[int, Summary]]:
-    """Results by system and split, and by the seed of the training run."""
+def table_rows(results: Mapping[str, Summary]) -> dict[Row, dict[int, Summary]]:
+    """The rows of the paper's table that are in some results, in its order, by the seed of the training run.
+
+    results: by name, "pvn_dev" for seed 0 and "seed1/pvn_dev" for others.
+    """
     rows: dict[Row, dict[int, Summary]] = {}
-    for seed, summaries in by_seed.items():
-        for summary in summaries:
-            rows.setdefault((summary.system, summary.split), {})[seed] = summary
+    for row in TABLE:
+        for name in sorted(results):
+            folder, _, stem = name.rpartition("/")
+            if stem == "_".join(row):
+                rows.setdefault(row, {})[int(folder.removeprefix("seed") or 0)] = results[name]
     return rows
 
 
@@ -150,30 +155,23 @@ def _compare(rows: Mapping[Row, Runs], first: Row, second: Row) -> Comparison:
     return Comparison(first[1], first[0], second[0], paper_gap, difference, verdict)
 
 
-def _rows(by_seed: Mapping[int, Sequence[Summary]]) -> dict[Row, dict[int, Summary]]:
-    """The rows of the paper that were flown, in the table's order."""
-    flown = runs_by_row(by_seed)
-    return {row: flown[row] for row in TABLE if row in flown and paper_row(*row) is not None}
+def compare_orderings(rows: Mapping[Row, Runs]) -> list[Comparison]:
+    """Pairs of systems that the paper's success rates on one split put more than GAP apart, of those flown here.
 
-
-def compare_orderings(by_seed: Mapping[int, Sequence[Summary]]) -> list[Comparison]:
-    """Pairs of systems, both flown here, that the paper's success rates on one split put more than GAP apart.
-
-    The first is the better one in the paper. by_seed: results by the seed of the training runs.
+    The first is the better one in the paper. rows: see `table_rows`.
     """
-    rows, found = _rows(by_seed), []
-    # A row of the paper for which two systems stand, like half the height, is compared once.
-    distinct = {(SYSTEMS[name].paper[split], split): (name, split) for name, split in reversed(rows)}
-    for pair in combinations([row for row in rows if row in distinct.values()], 2):
-        better, worse = sorted(pair, key=lambda row: -SYSTEMS[row[0]].paper[row[1]].sr)
-        apart = SYSTEMS[better[0]].paper[better[1]].sr - SYSTEMS[worse[0]].paper[worse[1]].sr
-        if better[1] == worse[1] and apart > GAP:
+    reported = {row: paper for row in rows if (paper := paper_row(*row)) is not None}
+    # A row of the paper for which two systems stand, like half the height, is compared once, as the first of them.
+    distinct = {(paper, row[1]): row for row, paper in reversed(reported.items())}
+    found = []
+    for pair in combinations([row for row in reported if row in distinct.values()], 2):
+        better, worse = sorted(pair, key=lambda row: -reported[row].sr)
+        if better[1] == worse[1] and reported[better].sr - reported[worse].sr > GAP:
             found.append(_compare(rows, better, worse))
     return found
 
 
-def compare_with_pvn(by_seed: Mapping[int, Sequence[Summary]]) -> list[Comparison]:
+def compare_with_pvn(rows: Mapping[Row, Runs]) -> list[Comparison]:
     """Each system of the table's second part that was flown, compared with PVN on the development split."""
-    rows = _rows(by_seed)
     pvn = ("pvn", "dev")
     return [_compare(rows, (name, "dev"), pvn) for name in ANALYSED if (name, "dev") in rows] if pvn in rows else []

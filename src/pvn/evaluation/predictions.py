@@ -17,7 +17,7 @@ from pvn.evaluation.flights import Flights, flights_of, joined
 from pvn.evaluation.intervals import Estimate, bootstrap_mean
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
-from pvn.geometry import MapGrid, to_map
+from pvn.geometry import MapGrid, padded_paths, to_map
 from pvn.learning.losses import LossConfig, target_distributions
 from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
@@ -137,10 +137,8 @@ def paths_in_map(paths: Sequence[np.ndarray], origin: Tensor) -> tuple[Tensor, T
 
     Each is padded with its end; the second result is how many (B,) points are not padding.
     """
-    even = [torch.from_numpy(resample(np.asarray(path, np.float64))) for path in paths]
-    longest = max(map(len, even))
-    table = torch.stack([torch.cat([path, path[-1:].expand(longest - len(path), 2)]) for path in even])
-    return to_map(table, origin.double()), torch.tensor([len(path) for path in even])
+    points, num_points = padded_paths([resample(path) for path in paths])
+    return to_map(torch.from_numpy(points), origin.double()), torch.from_numpy(num_points)
 
 
 def evaluate_predictions(predictions: Predictions, segments: Sequence[Segment], grid: MapGrid) -> PredictionQuality:

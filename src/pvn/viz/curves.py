@@ -13,6 +13,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pvn.evaluation.calibration import SHARES
+from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST, PredictionQuality
 from pvn.evaluation.summary import Summary
 from pvn.systems import SYSTEMS
 from pvn.viz import palette
@@ -40,6 +42,10 @@ MAX_BANDS = 6
 LINE_STYLES = ("-", "--", ":")
 LABEL_GAP = 4.0
 """Between the names of curves, percent."""
+
+PREDICTIONS = dict(zip(FIRST_AND_LAST, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))
+MARKERS = ("o", "^")
+"""Of flights in the plot of bounds, by channel of the distributions."""
 
 Curve = npt.NDArray[np.float64]
 
@@ -190,4 +196,53 @@ def draw_success_by_radius(path: Path, summaries: Sequence[Summary], names: Sequ
     for cell, (title, some) in zip(cells.flat, panels, strict=True):
         _draw_radii(cell, some, colours, title)
     cells[0, 0].set_ylabel("success rate (%)")
+    save_figure(figure, path)
+
+
+def _draw_reliability(axis: Axes, quality: PredictionQuality) -> None:
+    """Share of the goals within the likeliest p of the predicted mass, for each p."""
+    percent = 100 * SHARES
+    axis.plot((0, 100), (0, 100), color="0.6", linewidth=1, label="as predicted")
+    for when, colour in PREDICTIONS.items():
+        for style, kind, found in (
+            ("-", "goal", quality.calibration[when]),
+            (":", "goal spread as in training", quality.spread_calibration[when]),
+        ):
+            label = f"{when} prediction, {kind} (error {100 * found.error:.1f}%)"
+            axis.plot(percent, 100 * found.coverage, style, color=colour, linewidth=1.8, label=label)
+    axis.text(97, 3, "below: overconfident", ha="right", color="0.4")
+    axis.text(3, 97, "above: too wide", va="top", color="0.4")
+    axis.set(
+        xlim=(0, 100), ylim=(0, 100), title="is the goal where it is predicted?",
+        xlabel="likeliest share of the predicted mass (%)", ylabel="goals within it (%)",
+    )  # fmt: skip
+
+
+def _draw_bounds(axis: Axes, quality: PredictionQuality) -> None:
+    """What each flight lost beside what the theorem allows, by its last prediction."""
+    greatest = 1.0
+    for name, channel in DISTRIBUTIONS.items():
+        found = quality.bounds["last", name]
+        axis.scatter(
+            found.bound, found.gap, s=14, marker=MARKERS[channel], color=palette.PREDICTION_COLOURS[channel],
+            alpha=0.6, linewidth=0,
+            label=f"{name} distribution, last prediction (median bound {np.median(found.bound):.1f})",
+        )  # fmt: skip
+        greatest = max(greatest, float(found.bound.max()))
+    axis.plot((0, 1), (0, 1), color="0.6", linewidth=1, label="gap = bound; none may lie above it")
+    axis.axvline(1, color="0.6", linewidth=1, linestyle="--", label="right of this the bound says nothing")
+    axis.set(
+        xlim=(0, 1.05 * greatest), title="what is lost, and what theorem 5.1 allows",
+        xlabel="bound, by step", ylabel="gap to the demonstration's value, by step",
+    )  # fmt: skip
+
+
+def draw_prediction_quality(path: Path, quality: PredictionQuality, title: str) -> None:
+    """Write a picture of the calibration of the goal distributions and of the bound on every flight."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.2, 7.0), layout="constrained")
+    _draw_reliability(left, quality)
+    _draw_bounds(right, quality)
+    for axis in (left, right):
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), frameon=False)
+    figure.suptitle(title, parse_math=False)
     save_figure(figure, path)

@@ -13,14 +13,13 @@ import pvn
 from pvn.evaluation.comparison import (
     GAP,
     SOURCE,
-    TABLE,
     Comparison,
     Difference,
     compare_orderings,
     compare_with_pvn,
     mean_over_runs,
     paper_row,
-    runs_by_row,
+    table_rows,
 )
 from pvn.evaluation.intervals import Estimate
 from pvn.evaluation.summary import Group, Summary
@@ -30,8 +29,8 @@ from pvn.viz.illustrations import Illustration
 from pvn.viz.results_table import OTHERS, TWO_DECIMALS
 
 MARKS = {"holds": "yes", "undecided": "undecided", "reversed": "**reversed**"}
-BySeed = Mapping[int, Sequence[Summary]]
-"""Results by the seed of the training runs."""
+Rows = Mapping[tuple[str, str], Mapping[int, Summary]]
+"""Results by system and split, and by the seed of the training run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,20 +68,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table, the first column left-aligned and the others right-aligned, and an empty one."""
     lines = [headings, [":--", *["--:"] * (len(headings) - 1)], *rows]
     return [f"| {' | '.join(line)} |" for line in lines] + [""]
-
-
-def results_by_seed(results: Mapping[str, Summary]) -> dict[int, list[Summary]]:
-    """The rows of the paper's table that are in some results, in its order, by the seed of the training run.
-
-    results: by name, "pvn_dev" for seed 0 and "seed1/pvn_dev" for others.
-    """
-    found: dict[int, list[Summary]] = {0: []}
-    for system, split in TABLE:
-        for name, summary in results.items():
-            folder, _, stem = name.rpartition("/")
-            if stem == f"{system}_{split}":
-                found.setdefault(int(folder.removeprefix("seed") or 0), []).append(summary)
-    return dict(sorted(found.items()))
 
 
 def points(difference: Difference) -> str:
@@ -138,14 +123,15 @@ def groups_table(
     return lines or ["The segments have no annotations.", ""]
 
 
-def seeds_section(by_seed: BySeed) -> list[str]:
+def seeds_section(rows: Rows) -> list[str]:
     """Systems that were trained with several seeds."""
-    repeated = {row: runs for row, runs in runs_by_row(by_seed).items() if len(runs) > 1}
+    repeated = {row: runs for row, runs in rows.items() if len(runs) > 1}
     if not repeated:
         return []
-    rows = [
+    seeds = sorted({seed for runs in repeated.values() for seed in runs})
+    cells = [
         [*row, str(mean_over_runs(runs))]
-        + [f"{runs[seed].overall.sr.value:.1f}" if seed in runs else "" for seed in sorted(by_seed)]
+        + [f"{runs[seed].overall.sr.value:.1f}" if seed in runs else "" for seed in seeds]
         for row, runs in repeated.items()
     ]
     return [
@@ -155,7 +141,7 @@ def seeds_section(by_seed: BySeed) -> list[str]:
         "over fields and training runs, and each run's own. Differences between systems are over all runs; all other "
         "tables are of seed 0.",
         "",
-        *table(("system", "split", "mean", *(f"seed {seed}" for seed in sorted(by_seed))), rows),
+        *table(("system", "split", "mean", *(f"seed {seed}" for seed in seeds)), cells),
     ]
 
 
@@ -169,20 +155,20 @@ def _how_compared(found: Sequence[Comparison]) -> str:
     return f"{text} Where it says unpaired, the two did not fly the same flights."
 
 
-def ablations_section(by_seed: BySeed, by_true_distributions: Mapping[str, Summary]) -> list[str]:
+def ablations_section(rows: Rows, by_true_distributions: Mapping[str, Summary]) -> list[str]:
     """How far each ablation is from PVN, and how well its second stage flies by true distributions.
 
     by_true_distributions: results by system, where there are any.
     """
-    found = compare_with_pvn(by_seed)
+    found = compare_with_pvn(rows)
     if not found:
         return []
 
     def executed(system: str) -> str:
         return str(by_true_distributions[system].overall.sr) if system in by_true_distributions else ""
 
-    rows = [["pvn", "", "", executed("pvn")]]
-    rows += [[one.first, f"{one.paper_gap:+z.1f}", points(one.difference), executed(one.first)] for one in found]
+    cells = [["pvn", "", "", executed("pvn")]]
+    cells += [[one.first, f"{one.paper_gap:+z.1f}", points(one.difference), executed(one.first)] for one in found]
     return [
         "## Ablations compared with PVN",
         "",
@@ -190,18 +176,18 @@ def ablations_section(by_seed: BySeed, by_true_distributions: Mapping[str, Summa
         "flies by the demonstrated distributions in place of predicted ones. The paper's ideal Act stops exactly at "
         "the most likely goal; ours has to fly there, and predicts again on the way.",
         "",
-        *table(("system", "points, paper", "points, here", "SR %, true distributions"), rows),
+        *table(("system", "points, paper", "points, here", "SR %, true distributions"), cells),
     ]
 
 
-def orders_section(by_seed: BySeed) -> list[str]:
+def orders_section(rows: Rows) -> list[str]:
     """The pairs of systems that the paper tells apart."""
-    found = compare_orderings(by_seed)
+    found = compare_orderings(rows)
     title = ["## Orders of the paper's table", ""]
     if not found:
         return [*title, "No two systems that the paper tells apart were flown.", ""]
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in MARKS}
-    rows = [
+    cells = [
         [one.first, one.second, one.split, f"{one.paper_gap:+z.1f}", points(one.difference), MARKS[one.verdict]]
         for one in found
     ]
@@ -212,7 +198,7 @@ def orders_section(by_seed: BySeed) -> list[str]:
         f"Of {len(found)} orders {counts['holds']} hold, {counts['undecided']} are undecided, {counts['reversed']} are "
         "reversed.",
         "",
-        *table(("better in the paper", "worse", "split", "points, paper", "points, here", "holds here"), rows),
+        *table(("better in the paper", "worse", "split", "points, paper", "points, here", "holds here"), cells),
     ]
 
 
@@ -223,9 +209,9 @@ def _seen_shares(summaries: Sequence[Summary]) -> str:
 
 
 def result_sections(results: Mapping[str, Summary]) -> list[str]:
-    """Everything that a report says about results by name (see `results_by_seed`)."""
-    by_seed = results_by_seed(results)
-    summaries = by_seed[0]
+    """Everything that a report says about results by name (see `table_rows`)."""
+    rows = table_rows(results)
+    summaries = [runs[0] for runs in rows.values() if 0 in runs]
     true = {
         name.removesuffix(f"{TRUE_DISTRIBUTIONS}_dev"): one
         for name, one in results.items()
@@ -242,9 +228,9 @@ def result_sections(results: Mapping[str, Summary]) -> list[str]:
         "As docs/metrics.md defines them; the files of the results have their intervals.",
         "",
         *path_metrics_table(summaries),
-        *seeds_section(by_seed),
-        *ablations_section(by_seed, true),
-        *orders_section(by_seed),
+        *seeds_section(rows),
+        *ablations_section(rows, true),
+        *orders_section(rows),
         "## Seen and unseen phrases",
         "",
         "Success with phrases that training may use, and with phrases that it never sees. Training may use the phrases "
@@ -295,7 +281,7 @@ def write_report(
 ) -> None:
     """Write the report as Markdown; every number is computed from the results or taken from the paper.
 
-    results: by name (see `results_by_seed`).
+    results: by name (see `table_rows`).
     """
     pictures = [
         line

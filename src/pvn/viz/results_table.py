@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +11,7 @@ from rich.table import Table
 from pvn.evaluation.intervals import TOO_FEW, Estimate, bootstrap_difference
 from pvn.evaluation.manoeuvres import TURNED
 from pvn.evaluation.metrics import FlightMetrics
+from pvn.evaluation.predictions import DISTRIBUTIONS, FIRST_AND_LAST
 from pvn.evaluation.summary import Group, Summary
 
 HEADLINES = {"SR %": "sr", "mean m": "mean_distance", "median m": "median_distance"}
@@ -20,6 +22,7 @@ OTHERS = {
 IN_PARAGRAPHS = {
     "brought to the end %": "brought_to_end", "completed in a row %": "completed", "SR % in turn": "sr",
 }  # fmt: skip
+MEDIANS = ("epsilon", "eta", "bound", "gap", "worst_gap")
 TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
@@ -141,4 +144,39 @@ def _print_angles(
     table = titled_table(title, *headings)
     for system, group, flights, degrees, *shares in rows:
         table.add_row(system, group, str(flights), f"{degrees:.0f}°", *(f"{share:.0f}" for share in shares))
+    console.print(table)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """The cells of a table's row, from the report on one prediction."""
+    medians = [row[f"median_{name}"]["value"] for name in MEDIANS]
+    figures = [*medians, row["mean_gap"]["value"], row["ratio_quantiles"]["0.95"]]
+    holds, says_something = (row[name]["value"] for name in ("holds_percent", "says_something_percent"))
+    return [*(f"{value:.2f}" for value in figures), f"{holds:.1f}", f"{says_something:.0f}"]
+
+
+def print_bound(report: Mapping[str, Any]) -> None:
+    """Medians of the theorem's two sides, the share of flights it holds for, and how good the goals are."""
+    console = Console()
+    console.print(
+        f"{report['system']}, {report['flights']:,} flights of split {report['split']}: theorem 5.1, values by step; "
+        "medians, the mean gap, the 95% quantile of gap / bound, and the share of flights for which the bound holds "
+        "and for which it is below 1, so that it says something"
+    )
+    headings = [name.replace("_", "\n") for name in MEDIANS]  # on two lines, to fit 80 columns
+    for name in DISTRIBUTIONS:
+        table = titled_table(f"{name} distribution", "", *headings, "mean\ngap", "95%\nratio", "holds\n%", "< 1\n%")
+        for when in FIRST_AND_LAST:
+            table.add_row(when, *_cells(report[when]["bound"][name]))
+        console.print(table)
+    table = titled_table(
+        "goal distribution: share whose most likely cell is within 5 m of the goal; calibration; spread: for goals "
+        "spread as in training",
+        *("", "within 5 m, %", "error", "over-\nconfidence", "error,\nspread", "over-\nconfidence,\nspread"),
+    )
+    for when in FIRST_AND_LAST:
+        parts = (report[when]["calibration"], report[when]["spread_calibration"])
+        figures = (part[key] for part in parts for key in ("error", "overconfidence"))
+        found = Estimate(**report[when]["goals_found_percent"])
+        table.add_row(when, str(found), *(f"{value:.3f}" for value in figures))
     console.print(table)
