@@ -17,7 +17,6 @@ from pvn.corpus.meadow.banks import read_bank
             "phrase 0 \\('fly to it'\\): slots: got none, expected {A}",
         ),
         ({"phrases": [{"do": ["goto A"], "say": "fly to {A} and {B}"}]}, "slots: got {A}, {B}, expected {A}"),
-        ({"phrases": [{"do": ["goto A"], "say": "fly to {A} past {W}"}]}, "slots: got {A}, {W}, expected {A}"),
         ({"phrases": [{"do": ["fence COLOR"], "say": "fly to {A}"}]}, "slots: got {A}, expected {F}"),
         ({"phrases": [{"do": ["goto A"], "say": "fly to the {A}"}]}, "no article before a slot"),
         ({"phrases": [{"do": ["goto A"], "say": "fly to {A"}]}, "slots: got none, expected {A}"),
@@ -26,7 +25,7 @@ from pvn.corpus.meadow.banks import read_bank
         ({"phrases": [{"do": ["fly A"], "say": "fly to {A}"}]}, "expected one of the closed set"),
         (
             {"references": {"Barel": ["barrel"]}},
-            "got 'Barel', expected one of the 63 landmark classes, such as 'Barrel'",
+            "got 'Barel', expected names of landmark classes, such as 'Barrel'",
         ),
         (
             {"references": {"Barrel": ["the barrel"]}},
@@ -41,7 +40,6 @@ from pvn.corpus.meadow.banks import read_bank
         ({"phrases": [{"do": ["goto A"], "say": "fly to {A} \ud83d"}]}, "half characters"),
         ({"lake": ["{COLOR} lake"]}, "lake: got '{COLOR} lake', expected plain words"),
         ({"slips": {"Foward": "forward"}}, "slips: got {'Foward': 'forward'}, expected an object from words in small"),
-        ({"slips": {"foward": ""}}, "slips: got"),
         ({"slips": ["foward"]}, "slips: got"),
         ({"fence": ["fence"]}, "fence: got 'fence', expected one {COLOR} in it"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,120 +59,101 @@ class Bank:
     """Words that the author misspells, with their right spellings, which a corpus without noise has."""
 
 
-def _fail(where: str, what: str, got: object, expected: str) -> ValueError:
-    shown = got if isinstance(got, str) else repr(got)[:80]
-    return ValueError(f"{where}: {what}: got {shown}, expected {expected}; see docs/formats.md")
-
-
-def _texts(value: object, where: str, what: str) -> tuple[str, ...]:
-    is_right = isinstance(value, list) and all(isinstance(text, str) and text.strip() for text in value)
+def _check(is_right: bool, where: str, what: str, got: object, expected: str) -> None:
     if not is_right:
-        raise _fail(where, what, value, "a list of noun phrases")
-    texts = tuple(" ".join(text.split()) for text in value)  # type: ignore[attr-defined]
+        shown = got if isinstance(got, str) else repr(got)[:80]
+        raise ValueError(f"{where}: {what}: got {shown}, expected {expected}; see docs/formats.md")
+
+
+def _noun_phrases(value: Any, where: str, what: str) -> tuple[str, ...]:
+    is_right = isinstance(value, list) and all(isinstance(text, str) and text.strip() for text in value)
+    _check(is_right, where, what, value, "a list of noun phrases")
+    texts = tuple(" ".join(text.split()) for text in value)
     for text in texts:
-        _check_text(text, where, what)
-        if text.split()[0].lower() in _ARTICLES:
-            raise _fail(where, what, repr(text), f"{text.split(maxsplit=1)[-1]!r}, without an article")
+        article, _, rest = text.partition(" ")
+        _check(article.lower() not in _ARTICLES, where, what, repr(text), f"{rest!r}, without an article")
     return texts
 
 
-def _check_text(text: str, where: str, what: str) -> None:
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise _fail(where, what, ascii(text), "text without half characters (lone surrogates)")
+def _plain_names(value: Any, where: str, what: str) -> tuple[str, ...]:
+    names = _noun_phrases(value, where, what)
+    for text in names:
+        is_plain = not _SLOT.search(text) and re.search(r"\w", text) is not None
+        _check(is_plain, where, what, repr(text), "plain words")
+    return names
 
 
-def _references(content: dict[str, Any], where: str) -> dict[str, tuple[str, ...]]:
-    given = content.get("references", {})
-    if not isinstance(given, dict):
-        raise _fail(where, "references", given, "an object from class names to lists")
-    found = {}
-    for name, texts in given.items():
-        if name not in LANDMARK_NAMES:
-            near = difflib.get_close_matches(name, LANDMARK_NAMES, n=1, cutoff=0.0)[0]
-            raise _fail(
-                where, "references", repr(name), f"one of the {len(LANDMARK_NAMES)} landmark classes, such as {near!r}"
-            )
-        found[name] = _texts(texts, where, f"references of {name}")
-        for text in found[name]:
-            if _SLOT.search(text) or not re.search(r"\w", text):
-                raise _fail(where, f"references of {name}", repr(text), "plain words")
-    return found
+def _references(given: Any, where: str) -> dict[str, tuple[str, ...]]:
+    _check(isinstance(given, dict), where, "references", given, "an object from class names to lists")
+    for name in sorted(set(given) - set(LANDMARK_NAMES)):
+        near = difflib.get_close_matches(name, LANDMARK_NAMES, n=1, cutoff=0.0)[0]
+        _check(False, where, "references", repr(name), f"names of landmark classes, such as {near!r}")
+    return {name: _plain_names(texts, where, f"references of {name}") for name, texts in given.items()}
 
 
 def _wanted_slots(manoeuvres: tuple[Manoeuvre, ...]) -> set[str]:
     slots = {slot for manoeuvre in manoeuvres for slot in manoeuvre.slots}
-    if any(manoeuvre.kind == "fence" for manoeuvre in manoeuvres):
-        slots.add("F")
-    if any(manoeuvre.kind.startswith("lake") for manoeuvre in manoeuvres):
-        slots.add("W")
-    return slots
+    slots |= {"F" for manoeuvre in manoeuvres if manoeuvre.kind == "fence"}
+    return slots | {"W" for manoeuvre in manoeuvres if manoeuvre.kind.startswith("lake")}
 
 
-def _phrase(content: object, where: str, name: str) -> Phrase:
-    if not (isinstance(content, dict) and isinstance(content.get("do"), list) and isinstance(content.get("say"), str)):
-        raise _fail(where, "phrase", content, 'an object such as {"do": ["goto A"], "say": "fly to {A}"}')
+def _shown(slots: set[str]) -> str:
+    return ", ".join(f"{{{slot}}}" for slot in sorted(slots)) or "none"
+
+
+def _phrase(content: Any, where: str, name: str) -> Phrase:
+    is_right = isinstance(content, dict) and isinstance(content.get("do"), list) and isinstance(content.get("say"), str)
+    _check(is_right, where, "phrase", content, 'an object such as {"do": ["goto A"], "say": "fly to {A}"}')
     template, texts = " ".join(content["say"].split()), content["do"]
     where = f"{where} ({template!r})"
-    _check_text(template, where, "say")
-    if not template:
-        raise _fail(where, "say", "no words", "a sentence")
-    if not 1 <= len(texts) <= MAX_MANOEUVRES or not all(isinstance(text, str) for text in texts):
-        raise _fail(where, "do", texts, f"one to {MAX_MANOEUVRES} manoeuvres")
+    _check(bool(template), where, "say", "no words", "a sentence")
+    is_right = 1 <= len(texts) <= MAX_MANOEUVRES and all(isinstance(text, str) for text in texts)
+    _check(is_right, where, "do", texts, f"one to {MAX_MANOEUVRES} manoeuvres")
     try:
         manoeuvres = tuple(parse_manoeuvre(text) for text in texts)
     except ValueError as error:
         raise ValueError(f"{where}: {error}; see docs/formats.md") from None
-    if any(manoeuvre.kind == "fence" and manoeuvre.detail != "COLOR" for manoeuvre in manoeuvres):
-        raise _fail(where, "do", texts, "fence COLOR: the colour follows from where the drone is")
-    if sum(manoeuvre.kind == "fence" for manoeuvre in manoeuvres) > 1:
-        raise _fail(where, "do", texts, "at most one fence, since there is one slot {F}")
+    fences = [manoeuvre.detail for manoeuvre in manoeuvres if manoeuvre.kind == "fence"]
+    _check(set(fences) <= {"COLOR"}, where, "do", texts, "fence COLOR: the colour follows from where the drone is")
+    _check(len(fences) < 2, where, "do", texts, "at most one fence, since there is one slot {F}")
     letters = list(dict.fromkeys(slot for manoeuvre in manoeuvres for slot in manoeuvre.slots))
-    if letters != list(SLOTS[: len(letters)]):
-        raise _fail(where, "do", texts, "landmarks named A, B, C in the order they come")
+    _check(letters == list(SLOTS[: len(letters)]), where, "do", texts, "landmarks named A, B, C in the order they come")
     found, wanted = set(_SLOT.findall(template)), _wanted_slots(manoeuvres)
-    if found != wanted or "{" in _SLOT.sub("", template) or "}" in _SLOT.sub("", template):
-        slots = ", ".join(f"{{{slot}}}" for slot in sorted(wanted)) or "none"
-        raise _fail(where, "slots", ", ".join(f"{{{slot}}}" for slot in sorted(found)) or "none", slots)
+    is_whole = not re.search(r"[{}]", _SLOT.sub("", template))
+    _check(found == wanted and is_whole, where, "slots", _shown(found), _shown(wanted))
     article = re.search(r"\b(the|an?) \{", template, re.IGNORECASE)
-    if article:
-        raise _fail(where, "say", f"{article[0]!r}", "no article before a slot: the slot brings its own")
+    _check(not article, where, "say", article and repr(article[0]), "no article before a slot: the slot brings its own")
     return Phrase(name, manoeuvres, template)
 
 
-def _slips(given: object, where: str) -> dict[str, str]:
+def _slips(given: Any, where: str) -> dict[str, str]:
     """Misspelt words in small letters, with their right spellings."""
     is_right = isinstance(given, dict) and all(
         re.fullmatch(r"[^\W_]+", slip) and slip == slip.lower() and isinstance(word, str) and word.strip()
         for slip, word in given.items()
     )
-    if not is_right:
-        raise _fail(
-            where, "slips", given, 'an object from words in small letters to their spellings, {"foward": "forward"}'
-        )
-    return dict(given)  # type: ignore[call-overload]
+    expected = 'an object from words in small letters to their spellings, {"foward": "forward"}'
+    _check(is_right, where, "slips", given, expected)
+    return dict(given)
 
 
-def _bank(content: object, where: str) -> Bank:
-    if not isinstance(content, dict):
-        raise _fail(where, "bank", content, "a JSON object with author and phrases")
+def _bank(content: Any, where: str) -> Bank:
+    _check(isinstance(content, dict), where, "bank", content, "a JSON object with author and phrases")
+    half = re.search("[\ud800-\udfff]", json.dumps(content, ensure_ascii=False))
+    _check(half is None, where, "bank", half and ascii(half[0]), "text without half characters (lone surrogates)")
     author, phrases = content.get("author"), content.get("phrases")
-    if not (isinstance(author, str) and re.fullmatch(r"[A-Za-z_]+", author)):
-        raise _fail(where, "author", author, "a name of letters")
-    if not isinstance(phrases, list) or not phrases:
-        raise _fail(where, "phrases", phrases, "a list with at least one phrase")
-    fence = _texts(content.get("fence", []), where, "fence")
+    is_name = isinstance(author, str) and re.fullmatch(r"[A-Za-z_]+", author) is not None
+    _check(is_name, where, "author", author, "a name of letters")
+    is_list = isinstance(phrases, list) and len(phrases) > 0
+    _check(is_list, where, "phrases", phrases, "a list with at least one phrase")
+    fence = _noun_phrases(content.get("fence", []), where, "fence")
     for text in fence:
-        if _SLOT.findall(text) != ["COLOR"]:
-            raise _fail(where, "fence", repr(text), "one {COLOR} in it")
-    lake = _texts(content.get("lake", []), where, "lake")
-    for text in lake:
-        if _SLOT.search(text):
-            raise _fail(where, "lake", repr(text), "plain words")
+        _check(_SLOT.findall(text) == ["COLOR"], where, "fence", repr(text), "one {COLOR} in it")
     return Bank(
         author,
-        _references(content, where),
+        _references(content.get("references", {}), where),
         fence,
-        lake,
+        _plain_names(content.get("lake", []), where, "lake"),
         tuple(_phrase(one, f"{where}, phrase {number}", f"{author}{number}") for number, one in enumerate(phrases)),
         _slips(content.get("slips", {}), where),
     )
