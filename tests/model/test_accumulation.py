@@ -129,9 +129,11 @@ def test_maps_are_linear_in_the_features_so_one_step_of_any_size_shows_the_gradi
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_maps_and_gradients_are_the_same_on_cuda():
-    case = a_case_of_accumulation(channels=32)
-    weight = torch.randn((6, len(case.places), 32), generator=seeded(9))
+@pytest.mark.parametrize("channels", [5, 32, 40])
+def test_maps_and_gradients_are_the_same_on_cuda(channels):
+    """There a warp's 32 lanes share the channels."""
+    case = a_case_of_accumulation(channels=channels)
+    weight = torch.randn((6, len(case.places), channels), generator=seeded(9))
     results = []
     for device in ("cpu", "cuda"):
         there = SimpleNamespace(**{name: value.to(device) for name, value in vars(case).items()})

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from pvn.corpus.alignment import Alignment
 from pvn.geometry import Camera, MapGrid, ground_homography, pose_in_map
 from pvn.learning.demonstrations import demonstrate, select, take_batch
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
-from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel, filter_each
+from pvn.model.gsmn import GSMN, GoalFilter, GSMNConfig, GSMNModel, filter_each
 from pvn.model.mapping import Frames, empty_memory, lay_on_ground, to_drone_frame
 from pvn.model.resnet import CHANNELS, STRIDE
 from pvn.rollout.flight import fly, simulator_for
@@ -66,7 +67,7 @@ def test_what_is_ahead_of_the_drone_is_ahead_on_its_map_after_it_has_turned_and_
     pose = torch.stack([torch.tensor([15.0, 26.0, 5.0, 0.0, 0.0, -2.5]), now])
     is_mark = (simulator.landmarks_at(pose, torch.zeros(2, dtype=torch.int64)) == 0).float()
     assert (is_mark.sum(dim=(1, 2)) > 0).tolist() == [False, True]
-    features = torch.nn.functional.avg_pool2d(is_mark[:, None], STRIDE, ceil_mode=True).expand(-1, CHANNELS, -1, -1)
+    features = functional.avg_pool2d(is_mark[:, None], STRIDE, ceil_mode=True).expand(-1, CHANNELS, -1, -1)
     grid = MapGrid()
     rows, flight = torch.arange(2), torch.zeros(2, dtype=torch.int64)
     frames = Frames(torch.empty(2, 0), pose, start, torch.tensor([0, 2]), rows, flight, longest=2)
@@ -89,8 +90,35 @@ def test_every_map_goes_through_its_own_filter(dilation):
     got = filter_each(maps, kernels, 2, dilation)
     for value, kernel, filtered in zip(maps, kernels, got, strict=True):
         weight = (kernel / kernel.norm()).view(2, 3, 3, 3)
-        wanted = torch.nn.functional.conv2d(value[None], weight, padding=dilation, dilation=dilation)[0]
+        wanted = functional.conv2d(value[None], weight, padding=dilation, dilation=dilation)[0]
         assert torch.allclose(filtered, wanted, atol=1e-5)
+
+
+@torch.no_grad()
+def test_gsmns_goal_map_by_hand():
+    """Two filters of length one, a leaky rectifier and a norm between them; the second reaches three cells far."""
+    torch.manual_seed(0)
+    goal, maps, embedding = GoalFilter(GSMNConfig(num_words=9)), torch.randn(1, 3, 12, 12), torch.randn(1, 30)
+    first, second = goal.kernels(embedding).sigmoid()[0].split([3 * 3 * 9, 2 * 3 * 9])
+    once = functional.conv2d(maps, (first / first.norm()).view(3, 3, 3, 3), padding=1)
+    normed = functional.instance_norm(functional.leaky_relu(once))
+    twice = functional.conv2d(normed, (second / second.norm()).view(2, 3, 3, 3), padding=3, dilation=3)
+    assert torch.allclose(goal(maps, embedding), twice, atol=1e-5)
+
+
+@torch.no_grad()
+def test_chaplots_instruction_lets_a_share_of_each_channel_through():
+    torch.manual_seed(0)
+    model, tokens = ChaplotModel(ChaplotConfig(num_words=9, camera=CAMERA)), torch.tensor([[3, 4], [5, 6]])
+    gate = model.gate_channels(tokens)
+    log_odds = model.instruction(tokens).embedding @ model.gate.weight.T + model.gate.bias
+    assert torch.allclose(gate, 1 / (1 + (-log_odds).exp()), atol=1e-6)
+    image = torch.randint(0, 256, (2, CAMERA.height, CAMERA.width, 3), dtype=torch.uint8)
+    features = model.encoder(image)
+    for number in range(2):
+        gated = [share * channel for share, channel in zip(gate[number], features[number], strict=True)]
+        encoded = model.joined(torch.stack(gated).flatten()).relu()
+        assert torch.allclose(model.attend(image, gate)[number], encoded, atol=1e-5)
 
 
 @pytest.mark.long

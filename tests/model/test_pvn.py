@@ -18,7 +18,7 @@ from pvn.model.pvn import PVN, IdealAct
 from pvn.model.visitation import GOAL, VisitationModel
 from pvn.rollout.flight import fly, simulator_for
 from pvn.rollout.oracle import Oracle
-from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.interface import Observation, SimulatorConfig
 
 SIMULATOR, CPU = SimulatorConfig(quality="fast"), torch.device("cpu")
 
@@ -161,20 +161,32 @@ def test_a_flight_that_continues_another_has_its_map_and_nothing_else_of_it(agen
         assert memory.step == 0 and memory.visitation is None and memory.output is None
 
 
+def ideal_action(agent, memory, distance, degrees):
+    """What an ideal second stage does (3,) with its goal so many metres off and degrees to the left."""
+    cell, angle = 1000, math.radians(degrees)
+    log_parts = memory.visitation.log_parts.clone()
+    log_parts[:, -1].flatten(1)[:, cell] = 0.0  # its probability is one
+    memory = replace(memory, visitation=replace(memory.visitation, log_parts=log_parts), origin=torch.zeros(3, 3))
+    pose = torch.zeros(3, 6)  # the drones face along the map's x axis
+    pose[:, :2] = agent.visitation.places[cell] - distance * torch.tensor([math.cos(angle), math.sin(angle)])
+    image = torch.zeros((3, *agent.visitation.picture_size(), 3), dtype=torch.uint8)
+    return IdealAct(agent).act(Observation(image, pose, torch.zeros(3, 3)), memory)[0][0]
+
+
 @pytest.mark.parametrize(
     ("degrees", "speed", "turn"), [(0, 1.0, 0.0), (60, 0.5, 1.0), (90, 0.0, 1.0), (-90, 0.0, -1.0), (150, 0.0, 1.0)]
 )
 def test_an_ideal_second_stage_turns_to_its_goal_and_flies_as_far_as_it_faces_it(agent, flown, degrees, speed, turn):
-    """The goal is a dozen metres off, so many degrees to the left; shares of the highest speed and yaw rate."""
-    now, places = flown[4], agent.visitation.places
-    x, y, yaw = pose_in_map(now.observation.pose_world, now.before.origin).unbind(-1)
-    bearing = yaw + math.radians(degrees)
-    goal = torch.stack([x + 12 * bearing.cos(), y + 12 * bearing.sin()], -1)
-    cell = torch.cdist(goal, places).argmin(1)
-    log_parts = now.before.visitation.log_parts.clone()
-    log_parts[:, -1] = torch.nn.functional.one_hot(cell, len(places)).float().log().view(3, 64, 64)
-    memory = replace(now.before, visitation=replace(now.before.visitation, log_parts=log_parts))
-    action, _ = IdealAct(agent).act(now.observation, memory)
-    shares = action / torch.tensor(SIMULATOR.max_action)
-    assert torch.allclose(shares[:, 0], torch.tensor(speed), atol=0.1) and (shares[:, 2] == 0).all()
-    assert torch.allclose(shares[:, 1], torch.tensor(turn), atol=0.2)
+    """As fractions of the highest speed and yaw rate."""
+    fractions = ideal_action(agent, flown[4].before, 12.0, degrees) / torch.tensor(SIMULATOR.max_action)
+    assert fractions.tolist() == pytest.approx([speed, turn, 0.0], abs=1e-4)
+
+
+@pytest.mark.parametrize(("distance", "stops"), [(0.75, True), (0.85, False), (3.0, False)])
+def test_an_ideal_second_stage_stops_half_a_metre_and_a_tenth_of_a_second_before_its_goal(
+    agent, flown, distance, stops
+):
+    """Before that it flies so that it would arrive in two steps of half a second."""
+    speed, _, stop = ideal_action(agent, flown[4].before, distance, 0).tolist()
+    assert SIMULATOR.max_speed == 3.0 and bool(stop) == stops
+    assert speed == pytest.approx(0.0 if stops else min(distance, SIMULATOR.max_speed))
