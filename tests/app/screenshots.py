@@ -70,7 +70,7 @@ def show_desk(server):
         guest.wait_for("document.querySelectorAll('#examples button').length == 8", "the panel")
         print(f"the panel can be used after {time.perf_counter() - began:.1f} s")
         guest.wait_for_view()
-        guest.wait_for_colour((25, 48, 0.0), lambda red, green, blue: green > blue, "the field")
+        guest.wait_for_colour((40, 3, 0.0), lambda red, green, blue: green > blue, "the field")
         print(f"the field is drawn after {time.perf_counter() - began:.1f} s")
         time.sleep(3.0)
         guest.ask("(document.querySelector('[data-camera=follow]').click(), 1)")

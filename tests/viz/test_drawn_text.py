@@ -13,8 +13,7 @@ from PIL import Image
 
 from pvn.viz import drawn_text, film
 from pvn.viz.drawn_text import as_typed, drawable, quoted, width_of, wrapped
-from pvn.viz.flight_pictures import draw_flight, draw_paragraph, draw_summary
-from pvn.viz.flight_record import FirstPictures
+from pvn.viz.flight_pictures import draw_paragraph
 
 ODD = "go to the gorilla 大象 🐘🦒 then اذهب $x^2$ naïve Θ"
 
@@ -99,19 +98,6 @@ def test_what_the_font_lacks_or_draws_wrongly_is_left_out(text, drawn):
     assert drawable(text) == drawn
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("text", [ODD, "go " + "o" * 996], ids=["scripts", "long"])
-def test_pictures_of_any_text_are_drawn_without_warnings(mapless_record, text, tmp_path):
-    record = replace(mapless_record, task=replace(mapless_record.task, instruction=text))
-    own = FirstPictures(record.moments[0].image[None])
-    draw_flight(tmp_path / "flight.png", record.task, record.log, own, 0)
-    draw_paragraph(tmp_path / "paragraph.png", [record, record])
-    draw_summary(tmp_path / "summary.png", record)
-    for path in tmp_path.iterdir():
-        assert imread(path).shape[0] > 500
-
-
 def test_how_a_flight_ended_fits_above_the_view_of_a_film(mapless_record):
     """The longest words about a place; they hide neither the field nor the view."""
     pose = mapless_record.log.pose_world.clone()
@@ -154,11 +140,3 @@ def test_a_text_that_is_too_long_is_cut_between_words_and_says_so(text):
 
 def test_a_text_that_fits_is_not_cut():
     assert wrapped(quoted("go to the well"), 13, 600, max_lines=1) == ["“go to the well”"]
-
-
-@pytest.mark.long
-def test_a_text_of_1200_words_leaves_a_film_its_layout():
-    image = Image.new("RGB", (film.WIDTH, film.HEIGHT))
-    film._draw_instruction(image, "go to the well and then on " * 200)
-    rows, columns = np.asarray(image).max(-1).nonzero()
-    assert rows.max() < 90 and columns.max() < film.WIDTH - 10

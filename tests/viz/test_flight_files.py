@@ -1,17 +1,13 @@
 """Flights as files: the ending decides what is written."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
-from matplotlib.image import imread
 
 from pvn.evaluation.pilots import load_pilot
-from pvn.viz import flight_files, flight_pictures
+from pvn.viz import flight_files
 from pvn.viz.film import write_film
 from pvn.viz.flight_files import SUFFIXES, missing_formats, save_flight, write_flight
-from pvn.viz.flight_pictures import draw_summary
 from pvn.viz.flight_record import fly_to_show
 from pvn.viz.rerun_file import write_recording
 
@@ -57,27 +53,3 @@ def test_what_is_not_installed_is_named_and_the_rest_is_written(record, monkeypa
 def test_a_wrong_ending_is_refused(record, write, ending):
     with pytest.raises(ValueError, match="expected a name that ends in"):
         write(record, Path(f"flight{ending}"))
-
-
-@pytest.mark.long
-def test_a_summary_without_maps_is_shorter_and_the_same_every_time(mapless_record, tmp_path):
-    for name in ("one.png", "two.png"):
-        draw_summary(tmp_path / name, mapless_record)
-    assert 700 < imread(tmp_path / "one.png").shape[0] < 1000
-    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stop_threshold", [0.07, 0.5, None])
-def test_a_summary_shows_above_which_probability_the_pilot_stops(record, stop_threshold, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(flight_pictures, "save_figure", lambda figure, path: drawn.append(figure))
-    moments = tuple(
-        replace(moment, stop_probability=None if stop_threshold is None else moment.stop_probability)
-        for moment in record.moments[:2]
-    )
-    draw_summary(Path("flight.png"), replace(record, moments=moments, stop_threshold=stop_threshold))
-    panels = [axis for axis in drawn[0].axes if axis.get_title() == "stop probability"]
-    dotted = [line.get_ydata()[0] for axis in panels for line in axis.lines if line.get_linestyle() == ":"]
-    assert dotted == ([] if stop_threshold is None else [stop_threshold]) and len(panels) == len(dotted)
-    plt.close(drawn[0])

@@ -31,10 +31,8 @@ NAME_FONT = 8.0
 """Font of landmarks' names, points."""
 ARROW = ((1.0, 0.0), (-0.75, 0.72), (-0.35, 0.0), (-0.75, -0.72))
 """Corners of an arrow of size 1: ahead, to the left."""
-START_SIZE = 1.3
-"""Size of the arrow at the start, metres."""
-NOSE = 2.4
-"""Length of the line that shows the heading at the end of a flight, metres."""
+START_SIZE, END_SIZE = 1.3, 1.2
+"""Size of the arrows at the start and the end of a flight, metres."""
 LegendPlace = Literal["outside upper center", "outside lower center", "outside lower left"]
 UPPER: LegendPlace = "outside upper center"
 
@@ -119,11 +117,12 @@ def draw_start(axis: Axes, start: Sequence[float], *, size: float = START_SIZE, 
     axis.scatter([], [], s=90, marker="^", color=palette.START, edgecolor=palette.OUTLINE, label="start")
 
 
-def draw_nose(axis: Axes, pose_world: npt.NDArray[Any]) -> None:
-    """A line along the heading of the pose (6,), field frame, at the end of a flight, which may have turned there."""
-    x, y, yaw = pose_world[[0, 1, 5]].tolist()
-    ahead = np.array([[x, y], [x + NOSE * math.cos(yaw), y + NOSE * math.sin(yaw)]])
-    axis.plot(*ahead.T, color=palette.DRONE, linewidth=2.0, zorder=5, path_effects=outline(2.0))
+def draw_end(axis: Axes, pose_world: npt.NDArray[Any]) -> None:
+    """An arrow at the pose (6,), field frame, in which a flight ended: it may have turned there."""
+    corners = start_arrow(pose_world[[0, 1, 5]].tolist(), END_SIZE)
+    axis.add_patch(
+        Polygon(corners, closed=True, facecolor=palette.DRONE, edgecolor=palette.OUTLINE, linewidth=0.8, zorder=5)
+    )
 
 
 def draw_goal(axis: Axes, goal: Sequence[float]) -> None:

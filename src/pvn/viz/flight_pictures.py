@@ -23,9 +23,9 @@ from pvn.viz import palette
 from pvn.viz.axes import (
     LARGE_FIELD_PX,
     add_legend,
+    draw_end,
     draw_goal,
     draw_goal_region,
-    draw_nose,
     draw_numbers,
     draw_path,
     draw_picture,
@@ -120,7 +120,7 @@ def _draw_field(
         draw_goal_region(axis, goal, width=1.6)
     draw_start(axis, start)
     for poses in flown:
-        draw_nose(axis, poses[-1])
+        draw_end(axis, poses[-1])
     if goal is not None:
         draw_goal(axis, goal)
         taken.append(Rectangle(*goal, GOAL_SIZE, GOAL_SIZE))
