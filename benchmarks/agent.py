@@ -6,28 +6,30 @@ python benchmarks/agent.py --agent pvn-plus --device cuda
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import tyro
 from timing import median_ms, print_report
+from torch import Tensor
 
 from pvn.corpus.alignment import align
 from pvn.corpus.meadow.banks import bundled_banks
 from pvn.corpus.meadow.generator import make_meadow, sample_paragraph
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import pose_in_map
-from pvn.learning.agent import load_agent
-from pvn.learning.demonstrations import demonstrate, select, take_batch
-from pvn.learning.optimisation import batch_limits, draw_batches, make_optimizer, own_stream, precision, record_selected
-from pvn.learning.stage1 import Stage1Config, stage1_step
+from pvn.learning.demonstrations import Selection, Sizes, batch_limits, demonstrate, draw_batches, select, take_batch
+from pvn.learning.descent import STEPS_BEFORE_RECORDING, model_optimizer, own_stream, recorded, take_step
+from pvn.learning.losses import PredictVisitation, VisitationLosses, precision
+from pvn.learning.recipes import Stage1Config
 from pvn.model.execution import look_around
 from pvn.model.mapping import one_frame_each
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.rollout.flight import one_thread, simulator_for
+from pvn.rollout.flight import one_thread
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import load_agent
 
 Works = dict[str, Callable[[], object]]
 
@@ -69,14 +71,15 @@ def measure_training(device: str, repeats: int, segments: int) -> dict[str, Any]
     vocabulary = Vocabulary.from_texts(segment.task.instruction for segment in corpus)
     demonstrations = demonstrate(
         [segment.demonstration for segment in corpus], vocabulary, align(corpus, vocabulary),
-        frame_every=config.frame_every, device=device,
+        simulator_for, frame_every=config.frame_every, device=device,
     )  # fmt: skip
     model = VisitationModel(VisitationConfig(num_words=len(vocabulary))).to(device).train()
     limits, to = batch_limits(demonstrations, config.frames_per_batch), torch.device(device)
     if is_cuda:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         model.compile_for(limits.frames, limits.predictions)
-    optimizer = make_optimizer(model, config.learning_rate, config.instruction_rate, config.weight_decay, to)
+    objective = PredictVisitation(model, VisitationLosses())
+    optimizer = model_optimizer(model, "AdamW", config.learning_rate, config.instruction_rate, config.weight_decay)
     flights = draw_batches(demonstrations, limits, torch.Generator().manual_seed(0))[0]
     selection = select(demonstrations, flights, sizes=limits)
     batch = take_batch(demonstrations, selection)
@@ -91,9 +94,13 @@ def measure_training(device: str, repeats: int, segments: int) -> dict[str, Any]
             result = forward()
         torch.autograd.backward(result, torch.ones_like(result))
 
-    step = functools.partial(stage1_step, model, optimizer, demonstrations, config)
+    def step(sizes: Sizes, numbers: Tensor, turn: Tensor, rise: Tensor) -> object:
+        taken = take_batch(demonstrations, Selection(numbers, turn, rise, sizes))
+        return take_step(objective, optimizer, taken, config.max_gradient_norm)
+
+    chosen = selection.sizes, *selection.tensors()
     works: Works = {
-        "step": lambda: step(selection),
+        "step": lambda: step(*chosen),
         "pictures": lambda: take_batch(demonstrations, selection),
         "image_encoder": lambda: forward_and_backward(lambda: model.resnet(batch.frames.image)),
         "lingunet": lambda: forward_and_backward(lambda: model.lingunet(maps, embedding)),
@@ -101,10 +108,12 @@ def measure_training(device: str, repeats: int, segments: int) -> dict[str, Any]
     report: dict[str, Any] = {"frames": limits.frames, "predictions": limits.predictions}
     if not is_cuda:
         return report | {part: median_ms(work, device, repeats) for part, work in works.items()}
-    with own_stream():
+    with own_stream(to):
         report |= {part: median_ms(work, device, repeats) for part, work in works.items()}
-        recorded = record_selected(step, selection)
-        report["recorded_step"] = median_ms(lambda: recorded(selection), device, repeats)
+        replayed = recorded(step)
+        for _ in range(STEPS_BEFORE_RECORDING + 1):
+            replayed(*chosen)
+        report["recorded_step"] = median_ms(lambda: replayed(*chosen), device, repeats)
     return report | {"peak_gpu_gib": torch.cuda.max_memory_allocated() / 2**30}
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import tyro
 from timing import print_report
 
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.routes import sample_tour
 from pvn.world.task import SUCCESS_M
 

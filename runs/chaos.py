@@ -44,7 +44,8 @@ PVN = "from pvn.cli import main; main()"
 SAVE = """
 import sys
 from pathlib import Path
-from pvn.learning.agent import load_agent, save_agent
+from pvn.learning.checkpoint import save_agent
+from pvn.systems import load_agent
 agent = load_agent("pvn")
 try:
     for version in range(5):

@@ -23,12 +23,12 @@ from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.training_corpus import FOLDER
-from pvn.corpus.training_text import training_segments
 from pvn.evaluation.evaluate import evaluate
 from pvn.evaluation.summary import Summary
 from pvn.files import replacing
-from pvn.learning.presets import RANDOM_LOOKS, make_own_corpus, plus, train, with_changes
+from pvn.learning.recipes import AUGMENTATION, plus, with_changes
 from pvn.systems import AGENT_FILE, SYSTEMS
+from pvn.training import epoch_of, own_corpus, train
 
 VOICES = ("r", "v", "w")
 """Authors of natural instructions who are left out once, and whose instructions are then flown."""
@@ -82,7 +82,7 @@ VARIANTS = {
     "without-mirrored-text": Variant({"text.mirrors_natural": False}),
     "without-dropped-words": Variant({"sizes.word_dropout": 0.0}),
     "with-other-names": Variant({"text.renames_natural": True}),
-    "with-random-looks": Variant(RANDOM_LOOKS),
+    "with-random-looks": Variant(AUGMENTATION),
     "with-varied-heights": Variant({"stage1.height_spread": 2.5}),
     "without-three-voices": Variant(without_authors=VOICES),
 }
@@ -95,9 +95,7 @@ def train_variant(name: str, corpus: Corpus, out: Path, device: str, changes: di
         return
     recipe, segments = with_changes(plus(), changes), variant.segments(corpus)
     text = with_changes(recipe, {key: value for key, value in variant.changes.items() if key.startswith("text.")}).text
-    whole, own = (
-        len(training_segments(some, config)) for some, config in ((corpus["train"], recipe.text), (segments, text))
-    )
+    whole, own = (len(epoch_of(some, config)) for some, config in ((corpus["train"], recipe.text), (segments, text)))
     num_epochs = max(round(recipe.stage1.num_epochs * whole / own), 1)
     began = time.perf_counter()
 
@@ -170,7 +168,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.perf_counter()
     out, limit = options.out, options.limit
-    corpus = make_own_corpus(with_changes(plus(), options.changes), out)
+    corpus = own_corpus(with_changes(plus(), options.changes).text, out)
     print(
         f"{time.perf_counter() - began:6.1f} s  {len(corpus['train']):,} training segments: {out / FOLDER}", flush=True
     )

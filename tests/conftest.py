@@ -58,13 +58,13 @@ def paragraph():
 @pytest.fixture(scope="session")
 def shipped_pvn():
     """The agent that comes with the package. Do not change it."""
-    from pvn.learning.agent import load_agent
+    from pvn.systems import load_agent
 
     return load_agent("pvn")
 
 
 def _with_small_pictures(shipped, path):
-    from pvn.learning.agent import save_agent
+    from pvn.learning.checkpoint import save_agent
     from pvn.model.pvn import PVN
 
     description = shipped.describe()
@@ -85,7 +85,7 @@ def quick_pvn(shipped_pvn, tmp_path_factory):
 @pytest.fixture(scope="session")
 def quick_plus(tmp_path_factory):
     """The same for the agent that flies by default."""
-    from pvn.learning.agent import load_agent
+    from pvn.systems import load_agent
 
     path = tmp_path_factory.mktemp("quick") / "pvn-plus" / "agent.safetensors"
     return _with_small_pictures(load_agent("pvn-plus"), path)

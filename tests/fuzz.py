@@ -50,11 +50,11 @@ from pvn.corpus.store import pack_segments, read_corpus, write_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.evaluation.flights import Flights, read_flights, write_flights
 from pvn.geometry import Camera, MapGrid
-from pvn.learning.agent import load_agent, save_agent
-from pvn.learning.checkpoint import read_tensors, tensor_bytes
+from pvn.learning.checkpoint import save_agent
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
+from pvn.systems import load_agent
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.lani import read_layout, read_route, write_layout, write_route
 
@@ -119,14 +119,6 @@ def _write_agent(folder: Path) -> list[Path]:
     return [folder / "agent.json", folder / "agent.safetensors"]
 
 
-def _write_old_agent(folder: Path) -> list[Path]:
-    _write_agent(folder)
-    content = json.loads((folder / "agent.json").read_text())
-    del content["description_sha256"], content["sha256"]
-    (folder / "agent.json").write_text(json.dumps(content))
-    return [folder / "agent.json"]
-
-
 def _read_agent(folder: Path) -> bytes:
     agent = load_agent(folder / "agent.safetensors")
     weights = b"".join(
@@ -143,13 +135,6 @@ def _write_flights(folder: Path) -> list[Path]:
     flights = Flights(poses, torch.ones(7, 3), torch.tensor([1, 2, 4]), torch.tensor([True, False, True]))
     write_flights(folder / "flights.safetensors", flights, torch.arange(32, dtype=torch.uint8))
     return [folder / "flights.safetensors"]
-
-
-def _write_old_flights(folder: Path) -> list[Path]:
-    (path,) = _write_flights(folder)
-    tensors = {name: value for name, value in read_tensors(path).items() if name != "digest"}
-    path.write_bytes(tensor_bytes(tensors))
-    return [path]
 
 
 def _read_flights(folder: Path) -> bytes:
@@ -467,7 +452,8 @@ def _calibration() -> Reader:
 
 
 def _checkpoint() -> Reader:
-    from pvn.learning.optimisation import load_training, make_optimizer, save_training
+    from pvn.learning.checkpoint import load_training, save_training
+    from pvn.learning.descent import model_optimizer
     from pvn.model.instruction import InstructionEncoder
     from pvn.model.mapping import InstructedModel
 
@@ -476,7 +462,7 @@ def _checkpoint() -> Reader:
         model = InstructedModel()  # of a few hundred numbers, where an agent's has a million
         model.instruction, model.heads = InstructionEncoder(9, 4, 4), None
         model.add_module("last", torch.nn.Linear(4, 2))
-        return model, make_optimizer(model, 1e-3, 1.0, 0.0, torch.device("cpu"))
+        return model, model_optimizer(model, "AdamW", 1e-3, 1.0, 0.0)
 
     def write(folder: Path) -> list[Path]:
         model, optimizer = untrained()
@@ -498,9 +484,7 @@ def _checkpoint() -> Reader:
 READERS: dict[str, Callable[[], Reader]] = {
     "corpus": lambda: Reader(_write_corpus, lambda folder: _segments_as_bytes(read_corpus(folder / "corpus"))),
     "agent": lambda: Reader(_write_agent, _read_agent),
-    "agent of 0.1": lambda: Reader(_write_old_agent, _read_agent),
     "flights": lambda: Reader(_write_flights, _read_flights),
-    "flights of 0.1": lambda: Reader(_write_old_flights, _read_flights),
     "environment": lambda: Reader(_write_environment, _read_environment),
     "bank": lambda: Reader(_write_bank, lambda folder: repr(read_bank(folder / "mine.json")).encode()),
     "own words": lambda: Reader(_write_own("own.json", _retold), _read_own("own.json")),

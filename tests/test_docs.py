@@ -212,6 +212,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 def test_the_agent_page_says_what_the_literal_preset_takes_back():
-    from pvn.learning.presets import LITERAL
+    from pvn.learning.recipes import LITERAL
 
     assert [row[0] for row in table(DOCS / "agent.md", "The paper's recipe as written")] == list(LITERAL)

@@ -14,8 +14,8 @@ from pvn.corpus.natural.own import read_instructions
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import read_corpus
 from pvn.files import replacing
-from pvn.learning.agent import load_agent
 from pvn.learning.checkpoint import write_tensors
+from pvn.systems import load_agent
 from pvn.world.lani import read_layout
 
 WRITE_AND_WAIT = """

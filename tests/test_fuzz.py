@@ -9,7 +9,7 @@ SCRIPT = runpy.run_path(str(Path(__file__).with_name("fuzz.py")))
 READERS, Reader, fuzz = SCRIPT["READERS"], SCRIPT["Reader"], SCRIPT["fuzz"]
 INPUTS = 1000
 # Files of megabytes, fields that are made anew and flights: as many as in the time of a thousand others.
-FEWER = {"agent": 50, "agent of 0.1": 100, "own flights": 100, "airsim": 50, "mavlink": 200, "view": 300, "link": 300}
+FEWER = {"agent": 50, "own flights": 100, "airsim": 50, "mavlink": 200, "view": 300, "link": 300}
 STREAMS = ("airsim", "mavlink")
 """Many messages at once, of which one that is refused changes only its own answer."""
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pvn.corpus.store import read_corpus as read_corpus
     from pvn.evaluation.evaluate import evaluate as evaluate
     from pvn.evaluation.outcome import describe_flights as describe_flights
-    from pvn.learning.agent import load_agent as load_agent
-    from pvn.learning.presets import train as train
     from pvn.rollout.flight import fly as fly
-    from pvn.rollout.flight import simulator_for as simulator_for
     from pvn.rollout.oracle import Oracle as Oracle
     from pvn.simulator.simulator import Simulator as Simulator
+    from pvn.simulator.simulator import simulator_for as simulator_for
+    from pvn.systems import load_agent as load_agent
+    from pvn.training import train as train
     from pvn.world.layout import sample_layout as sample_layout
     from pvn.world.task import Demonstration as Demonstration
     from pvn.world.task import Task as Task
@@ -38,14 +38,14 @@ _HOMES = {
     "sample_layout": "pvn.world.layout",
     "Task": "pvn.world.task",
     "Demonstration": "pvn.world.task",
-    "simulator_for": "pvn.rollout.flight",
+    "simulator_for": "pvn.simulator.simulator",
     "fly": "pvn.rollout.flight",
     "describe_flights": "pvn.evaluation.outcome",
     "Oracle": "pvn.rollout.oracle",
-    "load_agent": "pvn.learning.agent",
+    "load_agent": "pvn.systems",
     "sample_paragraph": "pvn.corpus.meadow.generator",
     "read_corpus": "pvn.corpus.store",
-    "train": "pvn.learning.presets",
+    "train": "pvn.training",
     "evaluate": "pvn.evaluation.evaluate",
 }
 """Where each name of the public API is defined."""

@@ -139,6 +139,40 @@ def elementwise(function: Callable[..., Any]) -> Any:
 
 
 @cache
+def numba_cuda() -> Any:
+    """numba.cuda, which is imported only where there is a GPU."""
+    import numpy as np
+
+    if not hasattr(np, "row_stack"):  # removed in NumPy 2.5, still imported by older numba-cuda
+        np.row_stack = np.vstack  # type: ignore[attr-defined]
+    from numba import cuda
+
+    # A batch of one is a small grid; Numba would warn about it at every launch.
+    cuda.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
+    return cuda
+
+
+def cuda_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that a thread of the GPU runs, when it is first launched, and cache it on disk."""
+    cuda = numba_cuda()
+    with cached_on_disk(function, cuda.config) as is_cached:  # since numba-cuda 0.19 these are not `numba.config`
+        return cuda.jit(fastmath=True, cache=is_cached)(function)
+
+
+@cache
+def _external_stream(handle: int) -> Any:
+    # Always the same object, so that Numba reuses the launch configuration it made for it.
+    return numba_cuda().external_stream(handle)
+
+
+def current_stream() -> Any:
+    """Torch's current CUDA stream, as an object that Numba can launch on."""
+    import torch
+
+    return _external_stream(torch.cuda.current_stream().cuda_stream)
+
+
+@cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(num_cores(), thread_name_prefix="pvn-compiled")
 

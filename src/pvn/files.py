@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+AGENT_FILE = "agent.safetensors"
+"""The trained agent in the folder of a training run."""
+
 
 def _is_running(process: str) -> bool:
     """Whether a process of this machine runs, by its number."""

@@ -1,7 +1,7 @@
 """The one table of systems: every agent, baseline and ablation that is trained, flown and compared with the paper.
 
-A learned system is a file of its own and a row here; an ablation is a row. Importing the table imports no networks, so
-the command line can list all names quickly.
+A learned system is a file and a row here, an ablation is a row. Importing the table imports no networks, so that the
+command line can list all names quickly.
 """
 
 from __future__ import annotations
@@ -9,17 +9,26 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pvn.files import AGENT_FILE as AGENT_FILE
+
 if TYPE_CHECKING:
+    import torch
+
+    from pvn.corpus.vocabulary import Vocabulary
+    from pvn.learning.fit import Trainee
+    from pvn.learning.recipes import Recipe
+    from pvn.learning.trainers import Trainer
     from pvn.model.agent import Agent
     from pvn.simulator.interface import Look
 
-Training = Literal["two stages", "imitation"]
 PaperPreset = Literal["paper", "quick", "literal", "smoke"]
 """Recipes with which the paper's table is made."""
 Preset = PaperPreset | Literal["plus"]
-"""Recipes by name (learning/presets.py)."""
+"""Recipes by name (learning/recipes.py)."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +89,8 @@ class System:
     name: str
     agent_class: Callable[[], type[Agent]] | None = None
     """Imports and returns the class of its agent; None for a pilot that is not learned."""
-    training: Training | None = None
-    """How its own weights are trained; None if it has none."""
+    trainer: Callable[[], Trainer] | None = None
+    """Imports and returns how its own weights are trained; None if it has none."""
     recipe_changes: Callable[[Any], Mapping[str, Any]] = lambda recipe: {}
     """What it changes in the recipe of a preset, by dotted field name ("stage2.num_iterations")."""
     stage1_of: str | None = None
@@ -103,6 +112,37 @@ class System:
     def run(self) -> str | None:
         """The system whose training run it flies with; None if it is not learned."""
         return None if not self.is_learned else self.weights_of or self.name
+
+    @property
+    def flies_by_distributions(self) -> bool:
+        """Whether its agent's second stage flies by distributions that the first one predicts."""
+        return self.agent_class is _pvn
+
+    def recipe(self, preset: str) -> Recipe:
+        """The recipe of a preset with the system's changes."""
+        if self.trainer is None:
+            raise ValueError(f"agent: got {self.name}, which is not trained, expected one that is, such as pvn")
+        from pvn.learning.recipes import with_changes
+
+        recipe = self.trainer().recipe(preset)
+        return with_changes(recipe, self.recipe_changes(recipe))
+
+    def begin(self, recipe: Recipe, vocabulary: Vocabulary) -> Trainee:
+        """An untrained agent, and what it learns by a recipe."""
+        assert self.trainer is not None and self.agent_class is not None
+        return self.trainer().begin(self.agent_class(), recipe, vocabulary)
+
+
+def _prediction() -> Trainer:
+    from pvn.learning.trainers import PREDICTION
+
+    return PREDICTION
+
+
+def _imitation() -> Trainer:
+    from pvn.learning.trainers import IMITATION
+
+    return IMITATION
 
 
 def _pvn() -> type[Agent]:
@@ -129,7 +169,7 @@ _ROWS = (
     System(
         name="chaplot",
         agent_class=_chaplot,
-        training="imitation",
+        trainer=_imitation,
         # Its convolutions need pictures larger than those of the smoke preset.
         recipe_changes=lambda recipe: {
             "camera.width": max(recipe.camera.width, 96),
@@ -140,15 +180,15 @@ _ROWS = (
     System(
         name="gsmn",
         agent_class=_gsmn,
-        training="imitation",
+        trainer=_imitation,
         # Of three rates tried for DAggerFM the one that flew best (docs/baselines.md).
-        recipe_changes=lambda recipe: {"dagger.learning_rate": 1e-3},
+        recipe_changes=lambda recipe: {"stage2.learning_rate": 1e-3},
         paper={"test": PaperRow(24.36, 9.94, 8.28)},
     ),
     System(
         name="pvn",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         is_close=True,
         paper={"test": PaperRow(41.21, 8.68, 6.26), "dev": PaperRow(40.44, 8.56, 6.28)},
     ),
@@ -157,7 +197,7 @@ _ROWS = (
         # Without auxiliary losses.
         name="pvn-no-aux",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         is_close=True,
         recipe_changes=lambda recipe: {
             "stage1.losses.landmark_weight": 0.0,
@@ -171,7 +211,7 @@ _ROWS = (
         # Flown by the trajectory distribution alone (paper: no d^g).
         name="pvn-no-goal",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         is_close=True,
         recipe_changes=lambda recipe: {"execution.uses_goal": False},
         stage1_of="pvn",
@@ -181,7 +221,7 @@ _ROWS = (
         # The second stage learns from oracle flights alone, the same ones that PVN's begins with.
         name="pvn-no-dagger",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         is_close=True,
         recipe_changes=lambda recipe: {"stage2.num_iterations": 0},
         stage1_of="pvn",
@@ -191,7 +231,7 @@ _ROWS = (
         # The instruction is not used (paper: no u), and neither are the losses about what it mentions.
         name="pvn-no-instruction",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         recipe_changes=lambda recipe: {
             "stage1.losses.grounded_weight": 0.0,
             "stage1.losses.mentioned_weight": 0.0,
@@ -211,7 +251,7 @@ _ROWS = (
         # The field is seen from above, once a flight; a batch has as many flights as before.
         name="pvn-full-observation",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         recipe_changes=lambda recipe: {
             "stage1.frames_per_batch": max(recipe.stage1.frames_per_batch // 8, 8),
             "overhead_px": 2 * recipe.camera.width,
@@ -247,7 +287,7 @@ _ROWS = (
         # the goal, and a turn there; a second stage that stays closer to the way.
         name="pvn-plus",
         agent_class=_pvn,
-        training="two stages",
+        trainer=_prediction,
         recipe_changes=lambda recipe: {
             "sizes.word_size": 64,
             "sizes.num_slots": 6,
@@ -277,9 +317,7 @@ TRUE_DISTRIBUTIONS = "_true-distributions"
 """Suffix of a system's name where it flies by the demonstrated distributions."""
 DEFAULT_AGENT = "pvn-plus"
 """The agent that flies if none is named."""
-AGENT_FILE = "agent.safetensors"
-"""The trained agent in the folder of a training run."""
-TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.training is not None)
+TRAINED: tuple[str, ...] = tuple(row.name for row in _ROWS if row.trainer is not None)
 """Systems with weights of their own."""
 
 
@@ -290,3 +328,36 @@ def find_system(name: str) -> System:
     near = difflib.get_close_matches(name, SYSTEMS, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise ValueError(f"agent: got {name!r}, expected one of {', '.join(SYSTEMS)} or an agent's .safetensors{hint}")
+
+
+def shipped_weights(name: str) -> Path | None:
+    """The weights of a system in the package; None if it has none there."""
+    path = Path(str(resources.files("pvn") / "weights" / f"{name}.safetensors"))
+    return path if name in SYSTEMS and path.exists() else None
+
+
+def shipped_names() -> list[str]:
+    """The systems whose weights are in the package."""
+    return [name for name in SYSTEMS if shipped_weights(name) is not None]
+
+
+def _class_of(system: object) -> type[Agent]:
+    """The class of the agents that an agent's file calls by this name."""
+    agent_class = SYSTEMS[system].agent_class if isinstance(system, str) and system in SYSTEMS else None
+    if agent_class is None:
+        raise ValueError(f"got system {system!r}, expected one of {', '.join(TRAINED)}")
+    return agent_class()
+
+
+def load_agent(agent: Path | str, device: str | torch.device = "cpu") -> Agent:
+    """The agent in a file (.safetensors), or the package's of that name: "pvn-plus", "pvn", "gsmn", "chaplot"."""
+    from pvn.learning.agent import read_agent
+    from pvn.simulator.simulator import checked_device
+
+    path = shipped_weights(agent) if isinstance(agent, str) else None
+    if path is None and isinstance(agent, str) and not agent.endswith(".safetensors"):
+        raise ValueError(
+            f"agent: got {agent!r}, expected {', '.join(shipped_names())}, whose weights are in the package, or the "
+            "path of an agent.safetensors"
+        )
+    return read_agent(path or Path(agent), _class_of, checked_device(device))

@@ -26,7 +26,8 @@ from pvn.app.demo.flight_setup import (
 )
 from pvn.app.demo.shown_flight import touch_sentence, touched_landmarks
 from pvn.evaluation.pilots import load_pilot
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.lani import write_layout
 from pvn.world.layout import FENCES, FIELD_SIZE, fence_distance

@@ -19,7 +19,8 @@ from pvn.bridges.shared.frames import roll_pitch_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
 MIDDLE = (25.0, 25.0, 0.5)

@@ -11,8 +11,8 @@ import pytest
 from pvn.corpus.segments import Corpus
 from pvn.corpus.store import write_corpus
 from pvn.evaluation.flights import Flights, read_flights
-from pvn.learning.agent import shipped_weights
 from pvn.learning.checkpoint import write_tensors
+from pvn.systems import shipped_weights
 
 
 @pytest.fixture(scope="session")

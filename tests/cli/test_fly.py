@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from pvn.cli.file_names import SLUG_LENGTH, slug
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.corpus.store import read_corpus
-from pvn.learning.agent import shipped_weights
+from pvn.systems import shipped_weights
 from pvn.viz import flight_files
 from pvn.world.lani import write_layout
 from pvn.world.layout import Landmark, Layout

@@ -88,7 +88,7 @@ def test_help_of_train_names_what_is_trained(help_text):
         ("pvn fly --fild 3", "--field"),
         ("pvn evaluate --corpus c --agents pvn", "--agent"),
         ("pvn train --corpus c --out o --stage1.num-epoch 8", "--stage1.num-epochs"),
-        ("pvn train --corpus c --out o --agent gsmn --dagger.betta 1", "--dagger.beta"),
+        ("pvn train --corpus c --out o --agent gsmn --stage2.betta 1", "--stage2.beta"),
         ("pvn train --corpus c --out o --stage2.beta half", "could not convert string to float: 'half'"),
     ],
 )

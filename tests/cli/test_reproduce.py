@@ -15,9 +15,8 @@ from pvn.corpus.store import VERSION, identity, read_corpus
 from pvn.evaluation.comparison import TABLE
 from pvn.evaluation.summary import read_summaries
 from pvn.files import json_digest
-from pvn.learning.agent import shipped_weights
-from pvn.learning.presets import smoke
-from pvn.systems import SYSTEMS
+from pvn.learning.recipes import smoke
+from pvn.systems import SYSTEMS, shipped_weights
 
 ROOT = Path(__file__).parents[2]
 FAKE_PVN = """#!/bin/sh
@@ -80,7 +79,7 @@ def test_runs_of_another_recipe_are_not_mixed_with_those_that_are_left_to_train(
     """As when the recipe has changed between two versions, or between two seeds."""
     run("pvn corpus make --size 60 --without natural --out made/corpus")
     put_agent(Path("made/runs/pvn"))
-    begun = {"agent": "pvn", "preset": "smoke", "corpus": identity(Path("made/corpus"))}
+    begun = {"version": 1, "agent": "pvn", "preset": "smoke", "corpus": identity(Path("made/corpus"))}
     recipe = json.loads(json.dumps(asdict(smoke())))
     recipe["stage2"]["pretrain_flights"] = 7
     Path("made/runs/pvn/run.json").write_text(json.dumps(begun | {"recipe": recipe}))

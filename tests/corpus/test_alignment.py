@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pvn.corpus.alignment import Alignment, AlignmentConfig, align, align_counted, count_events, near_classes
+from pvn.corpus.alignment import Alignment, AlignmentConfig, align, near_classes
 from pvn.corpus.meadow.banks import Bank
 from pvn.corpus.meadow.references import sensible_words
 from pvn.corpus.segments import Segment
@@ -175,15 +175,6 @@ def test_the_order_of_the_segments_does_not_matter(rows, random):
     segments, vocabulary = corpus(*rows)
     shuffled = random.sample(segments, len(segments))
     assert align(shuffled, vocabulary, FREQUENT_ALLOWED) == align(segments, vocabulary, FREQUENT_ALLOWED)
-
-
-def test_counts_of_shares_add_up_to_those_of_the_whole():
-    segments, vocabulary = corpus(*BY_HAND)
-    first, rest = (count_events(part, vocabulary) for part in (segments[:1], segments[1:]))
-    together = align_counted(first + rest, vocabulary, FREQUENT_ALLOWED)
-    assert together == align(segments, vocabulary, FREQUENT_ALLOWED) and together.words[APPLE]
-    none = count_events([], vocabulary)
-    assert align_counted(first + none + rest, vocabulary, FREQUENT_ALLOWED) == together
 
 
 def test_segments_of_one_field_may_share_it():

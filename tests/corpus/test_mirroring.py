@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from pvn.corpus.mirroring import MIRRORED_FENCES, mirror, mirror_layout, mirror_text, mirrored
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.lakes import LAKE_CELLS
 from pvn.world.layout import FIELD_SIZE, fence_distance
 

@@ -9,8 +9,7 @@ import pvn
 from pvn.corpus.segments import Corpus
 from pvn.evaluation.evaluate import evaluate, make_pilots, read_split
 from pvn.evaluation.pilots import load_pilot
-from pvn.learning.agent import shipped_weights
-from pvn.systems import FlightChanges
+from pvn.systems import FlightChanges, shipped_weights
 
 
 @pytest.mark.long

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from pvn.evaluation.pilots import average_policy, check_pilots, load_pilot, predicting_agent
-from pvn.learning.agent import load_agent, save_agent, shipped_weights
+from pvn.learning.checkpoint import save_agent
 from pvn.model.pvn import PVN, IdealAct
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.trivial_pilots import Average
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import SYSTEMS, FlightChanges
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import SYSTEMS, FlightChanges, load_agent, shipped_weights
 
 FLIES_WITH_PVN = [name for name, system in SYSTEMS.items() if system.run == "pvn"]
 

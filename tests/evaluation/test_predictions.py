@@ -18,7 +18,8 @@ from pvn.evaluation.predictions import (
 )
 from pvn.geometry import MapGrid
 from pvn.learning.losses import target_distributions
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.viz.curves import draw_prediction_quality
 from pvn.viz.results_table import print_bound
 

@@ -8,8 +8,9 @@ from pvn.corpus.meadow.generator import make_meadow
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.evaluation.flights import fly_split
 from pvn.evaluation.pilots import load_pilot
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.policy import rows_of
+from pvn.simulator.simulator import simulator_for
 
 RELEASED = {"pvn": "1111110110111111", "pvn-plus": "1111110111111111"}
 """Which of 16 flights reached their goals when the weights were released: told in phrases, and told by people."""

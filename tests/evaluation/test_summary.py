@@ -11,9 +11,10 @@ from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import Bootstrap, Estimate
 from pvn.evaluation.metrics import measure_log
 from pvn.evaluation.summary import Summary, read_summaries, start_bearing, summarise, write_summaries
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 
 QUICK = Bootstrap(num_resamples=1000)
 

@@ -18,12 +18,14 @@ from pvn.corpus.store import write_corpus
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import Camera, MapGrid
 from pvn.learning.demonstrations import demonstrate
+from pvn.learning.losses import ImitateOracle, ImitationLosses, PredictVisitation, VisitationLosses
 from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.gsmn import GSMN, GSMNConfig, GSMNModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 
 CAMERA, GRID = Camera(width=64, height=36), MapGrid(size=32, cell=3.125)
 CHAPLOT_CAMERA = Camera(width=96, height=54)
@@ -51,14 +53,15 @@ def shown(segments, vocabulary, alignment):
     """Six of the oracle's flights, every third step of them."""
     demonstrations = [segment.demonstration for segment in segments[:6]]
     config = SimulatorConfig(camera=CAMERA)
-    return demonstrate(demonstrations, vocabulary, alignment, frame_every=3, config=config)
+    return demonstrate(demonstrations, vocabulary, alignment, simulator_for, frame_every=3, config=config)
 
 
 @pytest.fixture(scope="session")
 def shown_briefly(segments, vocabulary, alignment):
     """Two of them, for what learning does not change."""
     demonstrations = [segment.demonstration for segment in segments[:2]]
-    return demonstrate(demonstrations, vocabulary, alignment, frame_every=3, config=SimulatorConfig(camera=CAMERA))
+    config = SimulatorConfig(camera=CAMERA)
+    return demonstrate(demonstrations, vocabulary, alignment, simulator_for, frame_every=3, config=config)
 
 
 def simulator_of(system):
@@ -69,9 +72,11 @@ def simulator_of(system):
 def imitated(segments, vocabulary, alignment):
     """By baseline: four of the oracle's flights, a decision at every sixth step."""
     demonstrations = [segment.demonstration for segment in segments[:4]]
-    options = {"plan_every": 1, "frame_every": 6}
+    options = {"predict_every": 1, "frame_every": 6}
     return {
-        system: demonstrate(demonstrations, vocabulary, alignment, config=simulator_of(system), **options)
+        system: demonstrate(
+            demonstrations, vocabulary, alignment, simulator_for, config=simulator_of(system), **options
+        )
         for system in ("gsmn", "chaplot")
     }
 
@@ -80,7 +85,8 @@ def imitated(segments, vocabulary, alignment):
 def imitated_fully(segments, vocabulary, alignment):
     """The same for Chaplot, a decision at every step."""
     demonstrations = [segment.demonstration for segment in segments[:4]]
-    return demonstrate(demonstrations, vocabulary, alignment, plan_every=1, config=simulator_of("chaplot"))
+    config = simulator_of("chaplot")
+    return demonstrate(demonstrations, vocabulary, alignment, simulator_for, predict_every=1, config=config)
 
 
 @pytest.fixture
@@ -113,11 +119,30 @@ def fresh_agent(vocabulary):
 
 
 @pytest.fixture
+def objective_of(fresh_agent):
+    """Makes what a system that was never trained learns in stage 1."""
+
+    def make(system, weights=None, seed=0):
+        agent = fresh_agent(system, seed)
+        if system == "pvn":
+            return PredictVisitation(agent.visitation, weights or VisitationLosses())
+        return ImitateOracle(agent.model, GRID, weights or ImitationLosses())
+
+    return make
+
+
+@pytest.fixture
+def shown_to(shown, imitated):
+    """The oracle's flights as a system sees them."""
+    return lambda system: shown if system == "pvn" else imitated[system]
+
+
+@pytest.fixture
 def copy_run_at():
     """Makes a watcher of progress that, at a step, copies a run's folder: what a run that is killed there leaves."""
 
     def make(at, folder, copy):
-        return lambda step, num_steps, values: step == at and shutil.copytree(folder, copy)
+        return lambda phase, step, num_steps, values: step == at and shutil.copytree(folder, copy)
 
     return make
 

@@ -1,4 +1,4 @@
-"""Agents on disk: they come back as they were, old files still load, and files that do not fit are refused."""
+"""Agents on disk: they come back as they were, and files that do not fit are refused."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from pvn.corpus.vocabulary import Vocabulary
-from pvn.learning.agent import VERSION, load_agent, save_agent, shipped_names, shipped_weights
-from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
+from pvn.files import json_digest
+from pvn.learning.checkpoint import save_agent
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.gsmn import GSMN
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import load_agent, shipped_names, shipped_weights
 from pvn.world.landmarks import LANDMARK_NAMES
 
 LEARNED = ["pvn", "gsmn", "chaplot"]
@@ -34,30 +37,12 @@ def flown(agent, segments, horizon=4):
     return [log.action, log.pose_world, torch.stack(stops)]
 
 
-def write_old_format(agent, path):
-    """An agent as the first version wrote it: with its heads, without class names, digest or the name of its system."""
-    tensors = {
-        f"{part}.{name}": value
-        for part, network in agent.networks.items()
-        for name, value in network.state_dict().items()
-    }
-    if "model.heads.goal.weight" in tensors:  # its head had a place of its own
-        for name in ("weight", "bias"):
-            tensors[f"model.goal_head.{name}"] = tensors.pop(f"model.heads.goal.{name}")
-    description = agent.describe()
-    if description["system"] == "pvn":
-        del description["system"]
-    write_tensors(path, tensors)
-    content = {"version": VERSION, **description, "origin": {}, "vocabulary": agent.vocabulary.to_json()}
-    write_json(path.with_suffix(".json"), content)
-
-
 @pytest.mark.parametrize("system", LEARNED)
 def test_an_agent_is_saved_without_its_heads_and_flies_the_same_to_the_bit(system, fresh_agent, segments, tmp_path):
     path, agent = tmp_path / "agent.safetensors", fresh_agent(system, seed=3)
     before = flown(agent, segments)
     save_agent(agent, path, {"note": "untrained"})
-    names = list(read_tensors(path))
+    names = list(load_file(path))
     assert names and not any(".heads." in name for name in names)
     again = load_agent(path)
     assert type(again) is type(agent) and again.describe() == agent.describe()
@@ -65,17 +50,6 @@ def test_an_agent_is_saved_without_its_heads_and_flies_the_same_to_the_bit(syste
     assert all(torch.equal(*pair) for pair in zip(before, flown(again, segments), strict=True))
     content = json.loads((tmp_path / "agent.json").read_text())
     assert content["landmark_classes"] == list(LANDMARK_NAMES) and content["origin"] == {"note": "untrained"}
-
-
-@pytest.mark.parametrize("system", LEARNED)
-def test_an_agent_of_the_old_format_still_loads_and_flies_the_same_to_the_bit(system, fresh_agent, segments, tmp_path):
-    path, agent = tmp_path / "agent.safetensors", fresh_agent(system, seed=3)
-    write_old_format(agent, path)
-    assert "landmark_classes" not in (tmp_path / "agent.json").read_text()
-    assert system == "chaplot" or any(".heads." in name for name in read_tensors(path))
-    again = load_agent(path)
-    assert type(again) is type(agent)
-    assert all(torch.equal(*pair) for pair in zip(flown(agent, segments), flown(again, segments), strict=True))
 
 
 @pytest.mark.long
@@ -100,15 +74,6 @@ def test_an_agent_trained_with_more_classes_says_so_and_flies_where_there_are_fe
     content = json.loads((tmp_path / "agent.json").read_text())
     assert content["landmark_classes"] == ["Aardvark", *LANDMARK_NAMES]
     assert all(torch.equal(*pair) for pair in zip(before, flown(load_agent(path), segments), strict=True))
-
-
-def test_agents_that_do_not_name_their_system_are_pvn(fresh_agent, tmp_path):
-    path = tmp_path / "agent.safetensors"
-    save_agent(fresh_agent("pvn"), path, {})
-    content = json.loads((tmp_path / "agent.json").read_text())
-    del content["system"], content["description_sha256"]
-    (tmp_path / "agent.json").write_text(json.dumps(content))
-    assert isinstance(load_agent(path), PVN)
 
 
 def test_a_shipped_agent_is_loaded_by_name_or_by_path():
@@ -164,34 +129,28 @@ def test_broken_agents_say_what_is_wrong(system, part, fresh_agent, tmp_path):
         load_agent(path)
     described.write_text(json.dumps(content, indent=4))
     load_agent(path)
-    del content["description_sha256"]  # as in agents that were written before there was one
     for change, message in (
         ({"version": 7}, "got version 7, expected 1"),
         ({"system": "eagle"}, "got system 'eagle', expected one of chaplot, gsmn, pvn"),
         ({"system": ["pvn"]}, r"got system \['pvn'\], expected one of"),
         ({"system": "oracle"}, "got system 'oracle', expected one of"),
         ({part: content[part] | {"num_words": 5}}, "does not fit the model"),
-        (
-            {part: content[part] | {"num_words": 2**31}},
-            r"agent\.json: .*num_words: got 2147483648, expected a size that",
-        ),
-        ({part: content[part] | {"num_words": "5"}}, r"agent\.json: .*num_words: got '5', expected int"),
-        ({part: content[part] | {"num_words": True}}, r"agent\.json: .*num_words: got 'True', expected int"),
-        ({part: content[part] | {"camera": 3}}, r"agent\.json: "),
-        ({part: content[part] | {"wings": 2}}, r"agent\.json: .*wings"),
+        ({part: content[part] | {"num_words": 2**31}}, "num_words: got 2147483648, expected a size that"),
+        ({part: content[part] | {"num_words": "5"}}, "num_words: got '5', expected int"),
+        ({part: content[part] | {"num_words": True}}, "num_words: got 'True', expected int"),
+        ({part: content[part] | {"camera": 3}}, "not the description of the agent"),
+        ({part: content[part] | {"wings": 2}}, "wings"),
         ({part: {}}, "not the description of the agent"),
-        ({"vocabulary": 7}, r"agent\.json: not the description"),
-        # A damaged name must not make an agent pass for one that was written before there was a checksum.
-        ({"description_sha25x": "0" * 64}, r"agent\.json: .*got an unknown name, 'description_sha25x'"),
+        ({"vocabulary": 7}, "not the description of the agent"),
+        ({"wings": 2}, "got an unknown name, 'wings'"),
     ):
-        described.write_text(json.dumps(content | change))
+        changed = content | change
+        changed["description_sha256"] = json_digest(changed, without="description_sha256")
+        described.write_text(json.dumps(changed))
         with pytest.raises(ValueError, match=message):
             load_agent(path)
-    described.write_text(json.dumps({"version": 1}))
-    with pytest.raises(ValueError, match="not the description of the agent"):
-        load_agent(path)
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="corrupt"):
+    described.write_text(json.dumps({key: value for key, value in content.items() if key != "description_sha256"}))
+    with pytest.raises(ValueError, match="not the description of an agent, it has no description_sha256"):
         load_agent(path)
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
 from pvn.geometry import to_map
-from pvn.learning.demonstrations import Sizes, demonstrate, select, take_batch
-from pvn.learning.optimisation import batch_limits, draw_batches
+from pvn.learning.demonstrations import (
+    Sizes,
+    batch_limits,
+    demonstrate,
+    draw_batches,
+    padded_sizes,
+    select,
+    take_batch,
+)
 from pvn.model.visitation import FACED_AHEAD
-from pvn.rollout.flight import simulator_for
+from pvn.simulator.simulator import simulator_for
+from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS
 
 
 def test_demonstrations_are_the_oracles_flights_and_their_pictures_what_it_saw(segments, vocabulary, alignment, shown):
     demonstrations = [segment.demonstration for segment in segments[:6]]
-    whole = demonstrate(demonstrations, vocabulary, alignment)
+    whole = demonstrate(demonstrations, vocabulary, alignment, simulator_for)
     for flight, demonstration in enumerate(demonstrations):
         poses = whole.pose_world[whole.first_frame[flight] : whole.first_frame[flight + 1]]
         thinned = shown.pose_world[shown.first_frame[flight] : shown.first_frame[flight + 1]]
@@ -48,13 +57,13 @@ def test_landmarks_count_as_visible_only_where_they_are_in_the_picture(shown):
     is_planned, frames = batch.frames.row >= 0, batch.frames
     ids = shown.simulator.landmarks_at(frames.pose_world[is_planned], shown.field[:5][frames.flight])
     for row, picture in zip(batch.is_visible, ids, strict=True):
-        counts = np.bincount(picture[picture >= 0].numpy(), minlength=32)
+        counts = np.bincount(picture[picture >= 0].numpy(), minlength=MAX_LANDMARKS)
         assert row.tolist() == (counts >= 6).tolist()
 
 
 def test_views_from_above_are_one_a_flight_and_every_landmark_in_them_is_visible(segments, vocabulary, alignment):
     demonstrations = [segment.demonstration for segment in segments[:4]]
-    shown = demonstrate(demonstrations, vocabulary, alignment, overhead_px=32)
+    shown = demonstrate(demonstrations, vocabulary, alignment, simulator_for, overhead_px=32)
     batch = take_batch(shown, select(shown, torch.arange(4)))
     assert batch.frames.image.shape == (4, 32, 32, 3)
     landmarks = [len(demonstration.task.layout.landmarks) for demonstration in demonstrations]
@@ -79,7 +88,7 @@ def test_a_selection_knows_its_parts_by_name(shown):
     parts, own = padded.parts(), exact.parts()
     frames, predictions = exact.sizes.frames, exact.sizes.predictions
     lengths = shown.first_frame.diff()[flights]
-    assert own.flights.tolist() == own.moves.tolist() == [4, 0]
+    assert own.flights.tolist() == own.posed_as.tolist() == [4, 0]
     assert own.first_frame.diff().tolist() == lengths.tolist()
     expected = [frame for flight in (4, 0) for frame in range(*shown.first_frame[flight : flight + 2].tolist())]
     assert own.frame.tolist() == expected
@@ -94,14 +103,50 @@ def test_a_selection_knows_its_parts_by_name(shown):
     assert parts.first_frame.tolist() == [*own.first_frame.tolist(), frames, frames + 5]
 
 
+@pytest.mark.parametrize("limit", ["frames", "predictions", "flights"])
+def test_batches_are_as_full_as_they_may_be_whichever_limit_comes_first(limit, shown):
+    few = {"frames": shown.longest + 3, "predictions": 5, "flights": 4}
+    limits = Sizes(**({"frames": 10**6, "predictions": 10**6, "flights": 10**6} | {limit: few[limit]}))
+    batches = draw_batches(shown, limits, torch.Generator().manual_seed(0))
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(shown))) and len(batches) > 1
+
+    def count(flights):
+        own = getattr(select(shown, flights).sizes, limit)
+        return own + (limit == "flights")  # there is room for a padding flight
+
+    assert all(count(flights) <= few[limit] for flights in batches)
+    assert all(count(torch.cat([one, other[:1]])) > few[limit] for one, other in pairwise(batches))
+
+
+@pytest.mark.parametrize("num_flights", [1, 2])
+def test_a_batch_has_at_most_as_many_flights_as_it_may(num_flights, shown):
+    limits = batch_limits(shown, 512, num_flights)
+    batches = draw_batches(shown, limits, torch.Generator().manual_seed(0))
+    assert [len(flights) for flights in batches] == [num_flights] * (len(shown) // num_flights)
+    assert limits.flights == num_flights + 1 and limits.frames <= num_flights * shown.longest
+    for flights in batches:
+        assert select(shown, flights, sizes=limits).sizes == limits
+
+
+def test_a_batch_is_padded_to_the_smallest_multiple_of_the_compiled_sizes_that_holds_it(shown):
+    compiled = Sizes(frames=int(shown.num_frames.min()) + 1, flights=9, predictions=2)
+    for flights in (torch.tensor([0]), torch.tensor([3, 1]), torch.arange(6)):
+        own, sizes = select(shown, flights).sizes, padded_sizes(shown, flights, compiled)
+        times = sizes.frames // compiled.frames
+        assert sizes == Sizes(times * compiled.frames, 9, times * 2)
+        assert select(shown, flights, sizes=sizes).sizes == sizes, "it fits"
+        fewer = times - 1
+        assert fewer == 0 or own.frames > fewer * compiled.frames or own.predictions > fewer * 2, "nothing less does"
+
+
 def test_a_batch_larger_than_its_limits_is_refused(shown):
     with pytest.raises(ValueError, match=r"batch: got Sizes.*expected it to fit Sizes\(frames=3.*and a padding flight"):
         select(shown, torch.tensor([0, 1]), sizes=Sizes(frames=3, flights=3, predictions=3))
 
 
-def test_a_flight_can_make_another_ones_movements_from_its_own_start(shown):
-    flights, moves = torch.tensor([0, 1]), torch.tensor([1, 0])
-    own, swapped = (take_batch(shown, select(shown, flights, None, made)) for made in (None, moves))
+def test_where_paths_are_swapped_a_flight_takes_the_poses_of_another_one_from_its_own_start(shown):
+    flights, others = torch.tensor([0, 1]), torch.tensor([1, 0])
+    own, swapped = (take_batch(shown, select(shown, flights, None, posed_as)) for posed_as in (None, others))
     first, lengths = swapped.frames.first_frame, own.frames.first_frame.diff()
     assert first.diff().tolist() == lengths.flip(0).tolist()
     for flight in (0, 1):
@@ -113,7 +158,7 @@ def test_a_flight_can_make_another_ones_movements_from_its_own_start(shown):
     # As far forward and aside as the other flight went, seen from where it began, unless the field's edge is nearer.
     moved = swapped.frames.pose_world[first[0] : first[1]]
     model = own.frames.pose_world[own.frames.first_frame[1] :]
-    is_inside = ((moved[:, :2] > 0) & (moved[:, :2] < 50)).all(-1)
+    is_inside = ((moved[:, :2] > 0) & (moved[:, :2] < FIELD_SIZE)).all(-1)
     here, there = (
         to_map(poses[None, :, :2], start[None])
         for poses, start in ((moved, own.frames.origin[0]), (model, own.frames.origin[1]))

@@ -14,7 +14,7 @@ from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import PVN
 from pvn.model.visitation import VisitationConfig, VisitationModel
 from pvn.simulator.interface import SimulatorConfig
-from pvn.simulator.simulator import Simulator
+from pvn.simulator.simulator import Simulator, simulator_for
 from pvn.world.landmarks import LANDMARK_CLASSES
 from pvn.world.routes import sample_tour
 
@@ -43,7 +43,7 @@ def batch(demonstrations, vocabulary):
     nouns = [kind.noun.split()[-1] for kind in LANDMARK_CLASSES.values()]
     words = tuple((noun,) if noun in vocabulary.terms else () for noun in nouns)
     alignment = Alignment(vocabulary, words, tuple((1.0,) * len(own) for own in words))
-    shown = demonstrate(demonstrations, vocabulary, alignment, config=SIMULATOR)
+    shown = demonstrate(demonstrations, vocabulary, alignment, simulator_for, config=SIMULATOR)
     return take_batch(shown, select(shown, torch.arange(3)))
 
 

@@ -17,9 +17,9 @@ from pvn.model.chaplot import Chaplot, ChaplotConfig, ChaplotModel
 from pvn.model.gsmn import GSMN, GoalFilter, GSMNConfig, GSMNModel, filter_each
 from pvn.model.mapping import Frames, empty_memory, lay_on_ground, to_drone_frame
 from pvn.model.resnet import CHANNELS, STRIDE
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.simulator.interface import Observation, SimulatorConfig
-from pvn.simulator.simulator import Simulator
+from pvn.simulator.simulator import Simulator, simulator_for
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.layout import Landmark, Layout
 
@@ -34,7 +34,7 @@ def shown(demonstrations, vocabulary):
     """The oracle's flights, a decision at every step."""
     nothing = ((),) * len(LANDMARK_NAMES)
     alignment = Alignment(vocabulary, nothing, nothing)
-    return demonstrate(demonstrations, vocabulary, alignment, plan_every=1, config=SIMULATOR)
+    return demonstrate(demonstrations, vocabulary, alignment, simulator_for, predict_every=1, config=SIMULATOR)
 
 
 @pytest.fixture

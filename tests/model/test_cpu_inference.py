@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from pvn.learning.agent import load_agent
 from pvn.model import cpu_inference
 from pvn.model.cpu_inference import encode_on_cpu, forget_sessions, score_on_cpu
 from pvn.model.lingunet import LingUNet
 from pvn.model.resnet import ResNet
-from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import load_agent
 
 EMBEDDING = 30
 

@@ -11,8 +11,9 @@ from pvn.geometry import wrap_angle
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.pvn import LOOKED_FOR_BEYOND, PVN, IdealAct
 from pvn.model.visitation import Visitation, VisitationModel
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.simulator.interface import STOP, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 
 SIMULATOR = SimulatorConfig(quality="fast")
 

@@ -8,17 +8,18 @@ import pytest
 import torch
 
 from pvn.geometry import pose_in_map
-from pvn.learning.agent import load_agent
-from pvn.learning.dagger import Mixture
-from pvn.learning.stage2 import DemonstratedVisitation, action_loss
+from pvn.learning.dagger import DemonstratedVisitation, Mixture
+from pvn.learning.losses import action_losses
 from pvn.model.execution import ExecutionModel, look_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.pvn import PVN, IdealAct
 from pvn.model.visitation import GOAL, VisitationModel
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import load_agent
 
 SIMULATOR, CPU = SimulatorConfig(quality="fast"), torch.device("cpu")
 
@@ -125,7 +126,7 @@ def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_n
     learner = DemonstratedVisitation(pilot, demonstrations, 0.6, SIMULATOR)
     mixture = Mixture(learner, Oracle(demonstrations), 0.5, SIMULATOR, torch.Generator().manual_seed(0))
     _, memory = mixture.act(flown[0].observation, mixture.begin(tasks, torch.device("cpu")))
-    action_loss(pilot(memory.learner.seen), memory.wanted, 0.8).backward()
+    action_losses(pilot(memory.learner.seen), memory.wanted, 0.8).mean().backward()
     assert all(has_gradient(parameter) for parameter in pilot.parameters())
     assert all(parameter.grad is None for parameter in agent.visitation.parameters())
     assert not flown[0].after.output.requires_grad, "nothing is learned in flight"

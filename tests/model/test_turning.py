@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from pvn.geometry import MapGrid, wrap_angle
-from pvn.learning.agent import load_agent
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.mapping import GroundedMaps
 from pvn.model.pvn import PVN, TURNS_FROM
 from pvn.model.visitation import Visitation, VisitationModel, end_headings, likeliest_places, stays_at_start
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.simulator.interface import STOP, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import load_agent
 from pvn.world.task import TURNED_WITHIN, Task
 
 SIMULATOR = SimulatorConfig(quality="fast")

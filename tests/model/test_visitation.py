@@ -9,13 +9,13 @@ import torch
 
 from pvn.corpus.vocabulary import PADDING
 from pvn.geometry import Camera, MapGrid, overhead_homography, project, to_map
-from pvn.learning.losses import LossConfig, objective, stage1_losses
+from pvn.learning.losses import PredictVisitation, VisitationLosses
 from pvn.model.accumulation import NEAREST
 from pvn.model.execution import ExecutionConfig, ExecutionModel
 from pvn.model.mapping import Frames, ground, in_chunks, one_frame_each
 from pvn.model.resnet import CHANNELS, ResNet
 from pvn.model.visitation import VisitationConfig, VisitationModel, bearings, bearings_of
-from pvn.rollout.flight import simulator_for
+from pvn.simulator.simulator import simulator_for
 
 CAMERA, GRID = Camera(), MapGrid()
 
@@ -233,18 +233,19 @@ def test_work_cut_into_chunks_gives_what_it_gives_all_at_once(model, size):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.long
-def test_each_part_can_be_compiled_alone_and_small_maps_not_at_all():
-    def sizes(grid, *parts):
+def test_each_part_can_be_compiled_alone_and_lingunet_not_at_all_for_small_maps():
+    def compiled(grid, only=None):
         model = VisitationModel(VisitationConfig(num_words=9, grid=grid))
-        model.compile_for(5, 3, *parts)  # nothing is compiled before it is called
+        model.compile_for(5, 3, only)  # nothing is compiled before it is called
+        assert (model.frames_at_once, model.maps_at_once) == (5, 3)
         modules = (*model.resnet.halves, model.lingunet)
-        return model.frames_at_once, model.maps_at_once, *(part._compiled_call_impl is not None for part in modules)
+        return tuple(part._compiled_call_impl is not None for part in modules)
 
-    assert sizes(MapGrid()) == (5, 3, True, True, True)
-    assert sizes(MapGrid(), ("shrinking",)) == (5, None, True, False, False)
-    assert sizes(MapGrid(), ("refining",)) == (5, None, False, True, False)
-    assert sizes(MapGrid(), ("LingUNet",)) == (None, 3, False, False, True)
-    assert sizes(MapGrid(size=32, cell=50 / 16)) == (5, None, True, True, False)
+    assert compiled(MapGrid()) == (True, True, True)
+    assert compiled(MapGrid(), "shrinking") == (True, False, False)
+    assert compiled(MapGrid(), "refining") == (False, True, False)
+    assert compiled(MapGrid(), "LingUNet") == (False, False, True)
+    assert compiled(MapGrid(size=32, cell=50 / 16)) == (True, True, False)
 
 
 @torch.no_grad()
@@ -299,9 +300,10 @@ def has_gradient(parameter):
 def test_stage_1_learns_in_every_parameter_and_stage_2_not_at_all_from_its_losses(batch, vocabulary):
     torch.manual_seed(0)
     model, execution = VisitationModel(VisitationConfig(num_words=len(vocabulary))), ExecutionModel(ExecutionConfig())
-    losses = stage1_losses(model(batch.frames, batch.tokens), batch, model.heads, GRID, LossConfig())
-    assert losses.num_visible > 0 and batch.mentioned.any()
-    objective(losses, LossConfig(), losses.num_predictions, losses.num_visible).backward()
+    objective = PredictVisitation(model, VisitationLosses())
+    sums = objective(batch)
+    assert sums["num_visible"] > 0 and batch.mentioned.any()
+    objective.loss(sums, sums).backward()
     idle = {name for name, parameter in model.named_parameters() if not has_gradient(parameter)}
     assert idle <= {"lingunet.last.bias"}, "a softmax does not feel what is added to all its inputs"
     assert all(parameter.grad is None for parameter in execution.parameters())

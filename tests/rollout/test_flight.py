@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.rollout.flight import FEW_FLIGHTS, FlightLog, fly, join_logs, simulator_for
+from pvn.rollout.flight import FEW_FLIGHTS, FlightLog, fly, join_logs
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.rollout.policy import rows_of
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.layout import sample_layout
 from pvn.world.routes import sample_tour
 from pvn.world.task import Demonstration, Task

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle, OracleConfig
 from pvn.simulator.interface import STOP, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.layout import Layout
 from pvn.world.task import TURNED_WITHIN, Demonstration, Task
 

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.paragraph import fly_on, next_starts
 from pvn.rollout.trivial_pilots import Average
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 

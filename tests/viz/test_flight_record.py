@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pvn.evaluation.pilots import load_pilot
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.viz.flight_record import (
     fly_and_record,
     fly_next,

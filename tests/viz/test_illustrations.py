@@ -10,7 +10,8 @@ from torch.utils.tensorboard import SummaryWriter
 
 from pvn.evaluation.flights import flights_of
 from pvn.evaluation.pilots import load_pilot
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.systems import SYSTEMS
 from pvn.viz import curves, illustrations
 from pvn.viz.curves import draw_learning, draw_success_by_radius, read_curves, system_colours

@@ -183,7 +183,8 @@ class FigureGallery:
         """Fly and draw, and print how many reached their goals."""
         from pvn.cli.progress import working
         from pvn.evaluation.flights import flights_of
-        from pvn.rollout.flight import fly, simulator_for
+        from pvn.rollout.flight import fly
+        from pvn.simulator.simulator import simulator_for
         from pvn.viz.paper_figures import GalleryFlight, draw_gallery
         from pvn.viz.saving import paper_paths
 

@@ -227,7 +227,7 @@ class Reproduce:
             system.name
             for system in systems
             if system.run is not None
-            and SYSTEMS[system.run].training == "two stages"
+            and system.flies_by_distributions
             and not system.flight_changes.has_ideal_act
             and system.flight_changes.altitude is None
         ]

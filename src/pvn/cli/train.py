@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from tyro.conf import arg
+from tyro.conf import AvoidSubcommands, arg
 
 from pvn.cli.options import Device, TrainedName
 from pvn.systems import AGENT_FILE, SYSTEMS, Preset
 
 if TYPE_CHECKING:
-    from pvn.corpus.segments import Corpus
-    from pvn.learning.imitation import ImitationRecipe
-    from pvn.learning.training import Recipe
-
-    AnyRecipe = Recipe | ImitationRecipe
+    from pvn.learning.recipes import Recipe
 
 RUN = "run.json"
 """In a run's folder: what is trained there, and how."""
+VERSION = 1
+"""Of run.json."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +39,9 @@ class RecipeOptions:
     seed: int = 0
     """Seed of everything random in the training."""
 
-    def recipe(self) -> AnyRecipe:
+    def recipe(self) -> Recipe:
         """The recipe before any of its fields is overridden."""
-        from pvn.learning.presets import recipe_for
-
-        return recipe_for(SYSTEMS[self.agent], self.preset).with_seed(self.seed)
+        return SYSTEMS[self.agent].recipe(self.preset).with_seed(self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +53,7 @@ class Train(RecipeOptions):
     out: Path
     """Folder for checkpoints, logs and the agent."""
     stage: Literal["1", "2", "all"] = "all"
-    """Train the predictions (1), the control (2), or both; the baselines have no stages."""
+    """Train on the oracle's flights (1), by DAggerFM (2), or both: for PVN, the predictions and the control."""
     stage1_from: Path | None = None
     """Folder of a run whose first stage is used; only the second is trained then."""
     device: Device = "cpu"
@@ -65,12 +61,13 @@ class Train(RecipeOptions):
     resume: bool = False
     """Resume from the last checkpoint in the folder."""
 
-    def run(self, recipe: AnyRecipe | None = None) -> None:
+    def run(self, recipe: Recipe | None = None) -> None:
         """Train by a recipe, by default the preset's, and print where the agent is."""
-        from pvn.cli.progress import training_bars, working
+        from pvn.cli.progress import training_bars
         from pvn.learning import parallel
         from pvn.learning.checkpoint import read_tensors, write_json, write_tensors
-        from pvn.learning.presets import train_system
+        from pvn.learning.fit import STAGE1
+        from pvn.training import train_system
 
         parallel.join_others(self.device)
         recipe = recipe or self.recipe()
@@ -78,18 +75,16 @@ class Train(RecipeOptions):
         begun = self._describe(recipe)
         self._check_overrides(begun["overrides"])
         self._check_resumable(begun)
-        with working("reading the corpus"):
-            corpus = self._given_corpus()
         self.out.mkdir(parents=True, exist_ok=True)
-        if parallel.rank() == 0:
+        is_first = parallel.rank() == 0
+        if is_first:
             write_json(self.out / RUN, begun)
         if self.stage1_from is not None:
-            name = "stage1.safetensors"
-            write_tensors(self.out / name, read_tensors(self.stage1_from / name))
+            write_tensors(self.out / STAGE1, read_tensors(self.stage1_from / STAGE1))
         try:
-            with training_bars(self.out / "logs", is_shown=parallel.rank() == 0) as watch:
+            with training_bars(self.out / "logs", is_shown=is_first) as watch:
                 train_system(
-                    corpus, SYSTEMS[self.agent], recipe, self.out, stage=self._stage, device=self.device,
+                    self.corpus, SYSTEMS[self.agent], recipe, self.out, stage=self._stage, device=self.device,
                     is_resumed=self.resume, watch=watch,
                 )  # fmt: skip
         except FloatingPointError as error:
@@ -101,36 +96,19 @@ class Train(RecipeOptions):
                     "start all of them again with --resume"
                 ) from None
             raise
-        if parallel.rank() == 0 and (self.out / AGENT_FILE).exists():
+        if is_first and (self.out / AGENT_FILE).exists():
             print(f"agent: {self.out / AGENT_FILE}")
-
-    def _given_corpus(self) -> Corpus | Path | None:
-        """The corpus, or its folder where several processes will read their shares of it."""
-        from pvn.corpus.store import count_segments, read_corpus
-        from pvn.learning import parallel
-
-        if self.corpus is None:
-            return None
-        if "train" not in count_segments(self.corpus):
-            raise ValueError(f"{self.corpus}: has no training split, expected one; make the corpus without --only")
-        return self.corpus if parallel.num_processes() > 1 else read_corpus(self.corpus, ("train", "dev"))
 
     @property
     def _stage(self) -> Literal["1", "2", "all"]:
         return self.stage if self.stage1_from is None else "2"
 
-    def _checkpoints(self) -> list[str]:
-        """Names of the checkpoints that such a run writes."""
-        if SYSTEMS[self.agent].training == "imitation":
-            return ["imitation_training.safetensors", "dagger_training.safetensors"]
-        stages = ("1", "2") if self._stage == "all" else (self._stage,)
-        return [f"stage{stage}_training.safetensors" for stage in stages]
-
-    def _describe(self, recipe: AnyRecipe) -> dict[str, Any]:
+    def _describe(self, recipe: Recipe) -> dict[str, Any]:
         """What is written into run.json, and what a run that resumes this one must have in common with it."""
         from pvn.corpus.store import identity
 
         content = {
+            "version": VERSION,
             "agent": self.agent,
             "preset": self.preset,
             "corpus": None if self.corpus is None else identity(self.corpus),
@@ -155,45 +133,33 @@ class Train(RecipeOptions):
     def _check_resumable(self, begun: Mapping[str, Any]) -> None:
         """Refuse to resume a run of something else: its checkpoints may well fit."""
         from pvn.learning.checkpoint import read_json
-        from pvn.learning.presets import paper, paper_imitation
 
         path = self.out / RUN
         if not (self.resume and path.exists()):
             return
         there = read_json(path)
-        there = {"agent": there.get("system")} | there  # as the first versions called it
+        if there.get("version") != VERSION:
+            raise ValueError(f"{path}: got version {there.get('version')!r}, expected {VERSION}; train from the start")
         for name in ("agent", "preset", "corpus"):
-            if there.get(name) != begun[name]:
-                shown = "another one" if name == "corpus" else repr(there.get(name))
+            if there[name] != begun[name]:
+                shown = "another one" if name == "corpus" else repr(there[name])
                 raise ValueError(
                     f"{name}: got {getattr(self, name)}, but the run in {self.out} was begun with {shown}; resume it "
                     "with that, or choose another --out"
                 )
-        changed = _differences(there["recipe"], begun["recipe"]) if "recipe" in there else {}
-        # What an option does that is newer than the run, unless it is set: as before.
-        defaults = _flatten(asdict(paper_imitation())) | _flatten(asdict(paper()))
-        for name, value in changed.items():
-            before = _flatten(there["recipe"]).get(name, defaults.get(name))
-            if value == before:
-                continue
+        before = _flatten(there["recipe"])
+        for name, value in _differences(there["recipe"], begun["recipe"]).items():
             option = name.replace("_", "-")
             raise ValueError(
-                f"{name}: got {value}, but the run in {self.out} was begun with {before}; resume it with "
-                f"--{option} {before}, or choose another --out"
+                f"{name}: got {value}, but the run in {self.out} was begun with {before.get(name)}; resume it with "
+                f"--{option} {before.get(name)}, or choose another --out"
             )
 
     def _check(self) -> None:
         """Refuse options that contradict each other, and to overwrite a run."""
         from pvn.learning import parallel
+        from pvn.learning.fit import CHECKPOINTS
 
-        system = SYSTEMS[self.agent]
-        if system.training == "imitation" and self.stage != "all":
-            raise ValueError(f"stage: got {self.stage!r}, expected all: {self.agent} has no stages")
-        if system.training == "imitation" and parallel.num_processes() > 1:
-            raise ValueError(
-                f"agent: got {self.agent!r} in several processes, expected pvn or one of its ablations; start "
-                "one process, without torchrun"
-            )
         lenders = {other.stage1_of for other in SYSTEMS.values()}
         same_stage1 = [name for name, other in SYSTEMS.items() if name in lenders or other.stage1_of is not None]
         if self.stage1_from is not None and self.agent not in same_stage1:
@@ -201,15 +167,14 @@ class Train(RecipeOptions):
                 f"stage1_from: got {self.stage1_from} for {self.agent}, expected it only for {', '.join(same_stage1)}, "
                 "whose first stage is the same; leave it out"
             )
-        if self.corpus is None and system.training == "imitation":
-            raise ValueError(f"corpus: got none for {self.agent}, expected one; make it with `pvn corpus make`")
         if self.corpus is None and parallel.num_processes() > 1:
             raise ValueError(
                 "corpus: got none in several processes, expected one that they share; make it with `pvn corpus make`"
             )
         if self.stage1_from is not None and self.stage == "1":
             raise ValueError("stage: got 1 with --stage1-from, which takes it from elsewhere; leave one of them out")
-        if any((self.out / name).exists() for name in self._checkpoints()) and not self.resume:
+        written = [CHECKPOINTS[stage] for stage in CHECKPOINTS if self._stage in (stage, "all")]
+        if any((self.out / name).exists() for name in written) and not self.resume:
             raise FileExistsError(
                 f"{self.out} already holds a training run; resume it with --resume, or choose another --out"
             )
@@ -229,11 +194,9 @@ def _differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in _flatten(other).items() if name not in before or before[name] != value}
 
 
-def _check_grid(base: AnyRecipe, recipe: Any) -> None:
-    """Refuse a grid for the second stage alone, which would be ignored: it is that of the first."""
-    from pvn.learning.training import Recipe
-
-    if isinstance(base, Recipe) and recipe.execution.grid != base.execution.grid:
+def _check_grid(base: Recipe, recipe: Recipe) -> None:
+    """Refuse a grid for PVN's second stage alone, which would be ignored: both stages have the same one."""
+    if base.execution is not None and recipe.execution is not None and recipe.execution.grid != base.execution.grid:
         raise ValueError("execution.grid: both stages share one grid; set it with --grid.size and --grid.cell")
 
 
@@ -255,6 +218,7 @@ def train(arguments: list[str]) -> None:
         ],
         kw_only=True,
     )
-    parsed = parse(options, prog="pvn train", description=Train.__doc__, args=arguments)
+    # Parts of a recipe that differ between kinds of systems are shown as they are in this one.
+    parsed = parse(options, prog="pvn train", description=Train.__doc__, args=arguments, config=(AvoidSubcommands,))
     _check_grid(recipe, parsed.recipe)
     parsed.train.run(parsed.recipe)

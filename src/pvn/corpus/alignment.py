@@ -95,51 +95,18 @@ def _term_events(segments: Sequence[Segment], vocabulary: Vocabulary) -> tuple[n
     return rows[is_known], terms[is_known]
 
 
-@dataclass(frozen=True)
-class AlignmentCounts:
-    """In how many segments each event happens; counts of several shares of a corpus can be added."""
-
-    num_segments: int
-    num_near: npt.NDArray[np.int64]
-    """(63,): segments with a landmark of each class near the path."""
-    num_said: npt.NDArray[np.int64]
-    """(T,): segments whose instruction has each term of the vocabulary."""
-    num_both: npt.NDArray[np.int64]
-    """(T, 63): segments with both."""
-
-    def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
-        return AlignmentCounts(**{name: count + getattr(other, name) for name, count in vars(self).items()})
-
-
-def count_events(
-    segments: Sequence[Segment], vocabulary: Vocabulary, config: AlignmentConfig = AlignmentConfig()
-) -> AlignmentCounts:
-    """In how many of the segments each event happens."""
-    num_terms = len(vocabulary.terms)
-    is_near = near_classes(segments, config.radius)
-    rows, terms = _term_events(segments, vocabulary)
-    return AlignmentCounts(
-        num_segments=len(segments),
-        num_near=is_near.sum(axis=0),
-        num_said=np.bincount(terms, minlength=num_terms),
-        num_both=np.stack([np.bincount(terms[near[rows]], minlength=num_terms) for near in is_near.T], axis=1),
-    )
-
-
 def align(
     segments: Sequence[Segment], vocabulary: Vocabulary, config: AlignmentConfig = AlignmentConfig()
 ) -> Alignment:
     """The alignment of a vocabulary with landmark classes in training segments; their order does not matter."""
-    return align_counted(count_events(segments, vocabulary, config), vocabulary, config)
-
-
-def align_counted(
-    counts: AlignmentCounts, vocabulary: Vocabulary, config: AlignmentConfig = AlignmentConfig()
-) -> Alignment:
-    """The alignment of a vocabulary with landmark classes in training segments whose events were counted."""
-    if not counts.num_segments:
+    if not segments:
         raise ValueError("alignment: got no segments, expected those of a training split")
-    num_segments, num_near, num_said, num_both = counts.num_segments, counts.num_near, counts.num_said, counts.num_both
+    num_segments, num_terms = len(segments), len(vocabulary.terms)
+    is_near = near_classes(segments, config.radius)
+    rows, terms = _term_events(segments, vocabulary)
+    num_near = is_near.sum(axis=0)  # of segments, by class
+    num_said = np.bincount(terms, minlength=num_terms)  # by term
+    num_both = np.stack([np.bincount(terms[near[rows]], minlength=num_terms) for near in is_near.T], axis=1)
     # Where a term and a class never occur together the score is 0; ln 1 stands in for ln 0.
     ratio = num_both * num_segments / np.maximum(num_near * num_said[:, None], 1)
     score = num_both / num_segments * np.log(np.where(num_both, ratio, 1.0))

@@ -12,10 +12,11 @@ import numpy as np
 from pvn.corpus.segments import SOURCES, Corpus, Segment
 from pvn.corpus.vocabulary import tokenise
 from pvn.paths import path_length
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import SUCCESS_M
 
 LANI: dict[str, float] = {

@@ -10,8 +10,7 @@ from pvn.corpus.meadow.generator import FULL_SIZE, make_meadow, make_turns, pool
 from pvn.corpus.narrator.making import make_narrated
 from pvn.corpus.natural.bundled import natural_corpus
 from pvn.corpus.segments import Corpus, joined
-from pvn.corpus.store import read_corpus, write_corpus
-from pvn.corpus.training_text import TrainingTextConfig
+from pvn.corpus.store import write_corpus
 
 FOLDER = "corpus"
 """In a run's folder: the corpus that was made for it."""
@@ -33,35 +32,34 @@ def _hold_out(natural: Corpus, authors: Sequence[str]) -> Corpus:
     return Corpus(natural.name, {**natural.splits, "train": train, **({"test": test} if test else {})})
 
 
-def make_training_corpus(config: TrainingTextConfig, watch: OnSegments = lambda done, total: None) -> Corpus:
-    """Training segments from all of the recipe's sources, and the dev split of the bundled corpus."""
-    banks, dev_size = bundled_banks(), min(config.size, FULL_SIZE)
-    (num_train,), (num_dev,) = split_sizes(config.size, ("train",)).values(), split_sizes(dev_size, ("dev",)).values()
-    total = num_train + num_dev + config.narrated + config.turns
+def make_training_corpus(
+    folder: Path | None = None,
+    *,
+    size: int,
+    has_natural: bool = False,
+    narrated: int = 0,
+    turns: int = 0,
+    held_out_authors: Sequence[str] = (),
+    watch: OnSegments = lambda done, total: None,
+) -> Corpus:
+    """Training segments from all of these sources, and the dev split of the bundled corpus; written to a folder."""
+    banks, dev_size = bundled_banks(), min(size, FULL_SIZE)
+    (num_train,), (num_dev,) = split_sizes(size, ("train",)).values(), split_sizes(dev_size, ("dev",)).values()
+    total = num_train + num_dev + narrated + turns
 
     def after(done: int) -> Callable[[int], None]:
         return lambda made: watch(done + made, total)
 
     with pool_for(total) as pool:
-        train = make_meadow(banks, size=config.size, only=("train",), pool=pool, watch=after(0))
+        train = make_meadow(banks, size=size, only=("train",), pool=pool, watch=after(0))
         dev = make_meadow(banks, size=dev_size, only=("dev",), pool=pool, watch=after(num_train))
-        told = make_narrated(config.narrated, pool=pool, watch=after(num_train + num_dev))
-        turns = make_turns(banks, config.turns, pool=pool, watch=after(total - config.turns))
-    parts = [train, dev, Corpus("narrated", {"train": told}), Corpus("turns", {"train": turns})]
-    if config.has_natural:
-        parts.append(_hold_out(natural_corpus(dev_size / FULL_SIZE), config.held_out_authors))
-    return joined(parts, "meadow")
-
-
-def corpus_for(config: TrainingTextConfig, run: Path, watch: OnSegments = lambda done, total: None) -> Corpus:
-    """The corpus in a run's folder; it is made if it is not there."""
-    folder = run / FOLDER
-    if not folder.exists():
-        corpus = make_training_corpus(config, watch)
-        write_corpus(
-            corpus,
-            folder,
-            {"size": config.size, "narrated": config.narrated, "natural": config.has_natural, "turns": config.turns},
-        )
-        return corpus
-    return read_corpus(folder, ("train", "dev"))
+        told = make_narrated(narrated, pool=pool, watch=after(num_train + num_dev))
+        turned = make_turns(banks, turns, pool=pool, watch=after(total - turns))
+    parts = [train, dev, Corpus("narrated", {"train": told}), Corpus("turns", {"train": turned})]
+    if has_natural:
+        parts.append(_hold_out(natural_corpus(dev_size / FULL_SIZE), held_out_authors))
+    corpus = joined(parts, "meadow")
+    if folder is not None:
+        origin = {"size": size, "narrated": narrated, "natural": has_natural, "turns": turns}
+        write_corpus(corpus, folder, origin)
+    return corpus

@@ -55,11 +55,6 @@ def tokenise(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
 
 
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How many times each word occurs in texts."""
-    return Counter(word for text in texts for word in tokenise(text))
-
-
 @functools.cache
 def bundled_dictionary() -> frozenset[str]:
     """The correctly spelt words of the bundled phrase banks."""
@@ -182,16 +177,10 @@ class Vocabulary:
         texts: Iterable[str], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
     ) -> Vocabulary:
         """The vocabulary of a training text; the dictionary is the bundled banks' by default."""
-        return Vocabulary.from_counts(count_words(texts), min_count=min_count, dictionary=dictionary)
-
-    @staticmethod
-    def from_counts(
-        counts: Mapping[str, int], *, min_count: int = MIN_COUNT, dictionary: Iterable[str] | None = None
-    ) -> Vocabulary:
-        """The vocabulary of a training text with these word counts."""
         if min_count < 1:
             raise ValueError(f"min_count: got {min_count}, expected at least 1 occurrence")
         sound = bundled_dictionary() if dictionary is None else frozenset(dictionary)
+        counts = Counter(word for text in texts for word in tokenise(text))
         if not counts:
             raise ValueError("vocabulary: got no words, expected the instructions of a training split")
         merged = _merge(counts, min_count, sound)

@@ -22,8 +22,9 @@ from pvn.evaluation.metrics import FlightMetrics, measure_flights
 from pvn.evaluation.pilots import Pilot
 from pvn.learning.checkpoint import read_tensors, write_tensors
 from pvn.learning.parallel import gathered, num_processes, rank, wait_for_others
-from pvn.rollout.flight import FlightLog, fly, one_thread, simulator_for
+from pvn.rollout.flight import FlightLog, fly, one_thread
 from pvn.rollout.paragraph import Carried, fly_on, next_starts
+from pvn.simulator.simulator import simulator_for
 
 FLIGHTS_PER_BATCH = {"cpu": 8, "cuda": 1024}
 """By device, at most. On a CPU each core flies another batch."""

@@ -10,18 +10,19 @@ from pathlib import Path
 
 from pvn.corpus.segments import Segment
 from pvn.corpus.vocabulary import tokenise
-from pvn.learning.agent import load_agent, shipped_weights
 from pvn.learning.checkpoint import read_json, tensor_bytes
-from pvn.learning.stage2 import DemonstratedVisitation, Stage2Config
+from pvn.learning.dagger import DemonstratedVisitation
+from pvn.learning.recipes import Stage2Config
 from pvn.model.agent import Agent
 from pvn.model.mapping import TRAINING_ONLY
 from pvn.model.pvn import PVN, IdealAct
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
-from pvn.systems import AGENT_FILE, SYSTEMS, TRUE_DISTRIBUTIONS, FlightChanges, find_system
+from pvn.simulator.simulator import simulator_for
+from pvn.systems import AGENT_FILE, SYSTEMS, TRUE_DISTRIBUTIONS, FlightChanges, find_system, load_agent, shipped_weights
 from pvn.world.task import Demonstration
 
 MAX_UNKNOWN = 0.2

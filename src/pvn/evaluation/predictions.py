@@ -18,11 +18,12 @@ from pvn.evaluation.intervals import Estimate, bootstrap_mean
 from pvn.evaluation.metrics import resample
 from pvn.evaluation.pilots import Pilot, predicting_agent
 from pvn.geometry import MapGrid, padded_paths, to_map
-from pvn.learning.losses import LossConfig, target_distributions
+from pvn.learning.losses import VisitationLosses, target_distributions
 from pvn.model.pvn import PVNMemory
 from pvn.model.visitation import GOAL, TRAJECTORY
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.simulator.interface import STOP, Observation
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import SUCCESS_M
 
 FIRST_AND_LAST = ("first", "last")
@@ -30,7 +31,7 @@ FIRST_AND_LAST = ("first", "last")
 DISTRIBUTIONS = {"trajectory": TRAJECTORY, "goal": GOAL}
 FLIGHTS_PER_CHUNK = 64
 """Flights whose predictions are evaluated at a time, to limit memory."""
-SIGMA_CELLS = LossConfig().sigma_cells
+SIGMA_CELLS = VisitationLosses().sigma_cells
 """Width of the Gaussians around a path's points, as in training."""
 
 

@@ -1,11 +1,14 @@
-"""Demonstrations: the oracle's flights over a corpus as a table of poses; pictures are rendered when needed."""
+"""Demonstrations: the oracle's flights over a corpus as a table of poses, and the batches that are made from them.
+
+Pictures are rendered when a batch is made, which is faster than reading them from a disk.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,37 +17,31 @@ from torch import Tensor
 from pvn.corpus.alignment import Alignment
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.geometry import even_paths, restarted, to_map
-from pvn.learning.random_looks import FlightLooks
+from pvn.learning.augmentation import AugmentedFlights
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.visitation import FACED_AHEAD, OVERHEAD_MARGIN
-from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.flight import FlightLog, fly
 from pvn.rollout.oracle import Oracle, OracleConfig
+from pvn.rollout.policy import MakeSimulator, RenderingSimulator
 from pvn.simulator.interface import SimulatorConfig
 from pvn.world.layout import FIELD_SIZE, MAX_LANDMARKS, landmark_tables
 from pvn.world.task import HORIZON, Demonstration
-
-if TYPE_CHECKING:
-    from pvn.simulator.simulator import Simulator
 
 PATH_SPACING = 0.75
 """Largest distance between the points of a path from which its distribution is made, metres."""
 TOKENS_MULTIPLE = 8
 """Sentences are padded to a multiple of this many words: a GPU's matrix units are slow at other sizes."""
 MIN_VISIBLE_PIXELS = 6
-"""A landmark is visible in a picture if it has at least this many pixels."""
+"""A landmark is visible in a picture if it covers at least this many pixels."""
 
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """N demonstrations, flown by the oracle; K frames in all, end to end.
+    """N demonstrations, flown by the oracle; their K frames are stored end to end."""
 
-    M of them are this process's own: of these it has fields, instructions and paths. Of the others, which several
-    processes that train together have, it knows only how they were flown. In a single process M is N.
-    """
-
-    simulator: Simulator
-    """Holds the fields of the M flights, to render pictures; its flights are not used."""
+    simulator: RenderingSimulator
+    """Holds the fields, to render pictures; its own flights are not used."""
     pose_world: Tensor
     """Poses (K, 6), field frame, before each of the oracle's actions."""
     action: Tensor
@@ -55,26 +52,24 @@ class Demonstrations:
     """(N + 1,) int64, on the host: flight n's frames are first_frame[n] to first_frame[n + 1]."""
     origin: Tensor
     """Start poses (N, 3), x, y, yaw, field frame."""
-    is_own: Tensor
-    """(N,) bool, on the host: which of the flights are this process's own."""
     field: Tensor
-    """(M,) int64: the field of each flight."""
+    """(N,) int64: the field of each flight."""
     path_world: Tensor
-    """Points (M, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
+    """Points (N, P, 2) of the demonstrated paths, evenly spaced, the goal repeated at the end."""
     num_points: Tensor
-    """(M,) int64: points of each path without the padding; the last of them is the goal."""
+    """(N,) int64: points of each path without the padding; the last of them is the goal."""
     faced_world: Tensor
-    """Places (M, 2), field frame, that the drones face when they have arrived, `FACED_AHEAD` of the goal."""
+    """Points (N, 2), field frame, `FACED_AHEAD` of the goal, that the drones face when they have arrived."""
     tokens: Tensor
-    """Word ids (M, L), padded."""
+    """Word ids (N, L), padded."""
     mentioned: Tensor
-    """(M, 63) bool: classes that the instruction's words are aligned with."""
+    """(N, num_classes) bool: classes that the instruction's words are aligned with."""
     landmark_place: Tensor
-    """(E, 32, 2): positions of each field's landmarks, field frame."""
+    """(E, MAX_LANDMARKS, 2): positions of the landmarks of E fields, field frame."""
     landmark_class: Tensor
-    """(E, 32) int64: their classes, -1 for padding."""
+    """(E, MAX_LANDMARKS) int64: their classes, -1 for padding."""
     overhead_px: int | None
-    """Edge, pixels, of the views from above that replace the camera's pictures; None: the camera's."""
+    """Edge of the views from above that replace the camera's pictures, pixels; None: the camera's."""
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -100,11 +95,6 @@ class Demonstrations:
         planned = np.concatenate([[0], self.is_planned.numpy().cumsum()])
         return np.diff(planned[self.first_frame.numpy()])
 
-    @cached_property
-    def row(self) -> Tensor:
-        """(N,) int64, on the host: where a flight is among the M; meaningless if it is none of them."""
-        return self.is_own.cumsum(0) - 1
-
 
 def _end_to_end(log: FlightLog, values: Tensor, every: int) -> Tensor:
     """Values (K, ...) before each flight's own actions, of every `every`-th step, from (N, T, ...)."""
@@ -116,40 +106,40 @@ def demonstrate(
     demonstrations: Sequence[Demonstration],
     vocabulary: Vocabulary,
     alignment: Alignment,
+    simulate: MakeSimulator,
     *,
-    plan_every: int = 6,
+    predict_every: int = 6,
     frame_every: int = 1,
     device: str | torch.device = "cpu",
     config: SimulatorConfig = SimulatorConfig(),
     oracle: OracleConfig = OracleConfig(),
     overhead_px: int | None = None,
 ) -> Demonstrations:
-    """Fly the oracle over all demonstrations in one batch and keep its pose every `frame_every` steps.
+    """Fly the oracle over all demonstrations in one batch and store its pose every `frame_every` steps.
 
-    overhead_px: render the field from above instead, this many pixels wide, once at the start of each flight.
+    predict_every: steps between the predictions that are trained. overhead_px: the pictures are views from above, this
+    many pixels wide, one at the start of each flight.
     """
     frame_every = frame_every if overhead_px is None else HORIZON
     tasks = [demonstration.task for demonstration in demonstrations]
-    blind = simulator_for(tasks, device=device, config=replace(config, quality="none"))
+    blind = simulate(tasks, device=device, config=replace(config, quality="none"))
     log = fly(blind, tasks, Oracle(demonstrations, oracle, config))
-    simulator = blind.renderer(config)
-    to = simulator.device
+    to = blind.device
     pose = _end_to_end(log, log.pose_world[:, :-1], frame_every)
     step = torch.arange(log.action.shape[1], device=to).expand(len(tasks), -1)
-    is_planned = _end_to_end(log, step, frame_every) % plan_every == 0
+    is_planned = _end_to_end(log, step, frame_every) % predict_every == 0
     lengths = (log.num_steps + frame_every - 1) // frame_every
     path, num_points = even_paths([demonstration.path for demonstration in demonstrations], PATH_SPACING)
-    place, kind = (torch.from_numpy(table) for table in landmark_tables(simulator.layouts))
+    place, kind = (torch.from_numpy(table) for table in landmark_tables(blind.layouts))
     tokens = [vocabulary.encode(task.instruction) for task in tasks]
     mentioned = np.stack([alignment.mentioned(sentence) for sentence in tokens])
     return Demonstrations(
-        simulator=simulator,
+        simulator=blind.renderer(config),
         pose_world=pose,
         action=_end_to_end(log, log.action, frame_every) / torch.tensor(config.max_action, device=to),
         is_planned=is_planned.cpu(),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cpu().cumsum(0)]),
         origin=torch.tensor([task.start for task in tasks], dtype=torch.float32, device=to),
-        is_own=torch.ones(len(tasks), dtype=torch.bool),
         field=blind.field_index,
         path_world=path.to(to),
         num_points=num_points.to(to),
@@ -165,39 +155,74 @@ def demonstrate(
 def flown_again(
     demonstrations: Demonstrations, flights: Tensor, pose_world: Tensor, action: Tensor, lengths: Tensor
 ) -> Demonstrations:
-    """The same tasks, those of flights (B,), flown differently: poses (K, 6), end to end, and the oracle's actions
-    (K, 3) there, as in Demonstrations; lengths (B,). Every frame is followed by a prediction. All on the host, and
-    for a single process.
+    """Some of the demonstrations, flights (B,), with other frames: the same tasks, flown differently.
+
+    pose_world (K, 6) and action (K, 3), the oracle's there, as in Demonstrations; lengths (B,): frames of each flight.
+    All are on the host. Every frame is followed by a prediction.
     """
     chosen = flights.to(demonstrations.device)
+    by_flight = ("origin", "field", "path_world", "num_points", "faced_world", "tokens", "mentioned")
     return replace(
         demonstrations,
         pose_world=pose_world.to(demonstrations.device),
         action=action.to(demonstrations.device),
         is_planned=torch.ones(len(pose_world), dtype=torch.bool),
         first_frame=torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
-        origin=demonstrations.origin[chosen],
-        is_own=torch.ones(len(flights), dtype=torch.bool),
-        field=demonstrations.field[chosen],
-        path_world=demonstrations.path_world[chosen],
-        num_points=demonstrations.num_points[chosen],
-        faced_world=demonstrations.faced_world[chosen],
-        tokens=demonstrations.tokens[chosen],
-        mentioned=demonstrations.mentioned[chosen],
+        **{name: getattr(demonstrations, name)[chosen] for name in by_flight},
     )
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many frames, flights and predictions a batch has, or has at most."""
+    """How many frames, flights and predictions a batch has, or may have at most."""
 
     frames: int
     flights: int
     predictions: int
 
 
-NO_FLIGHTS = Sizes(frames=1, flights=1, predictions=1)
-"""Sizes to which a batch without flights is padded, since networks need at least one frame; none of it counts."""
+ONLY_PADDING = Sizes(frames=1, flights=1, predictions=1)
+"""Sizes to which a batch without flights is padded, because networks need at least one frame."""
+
+
+def batch_limits(demonstrations: Demonstrations, num_frames: int, num_flights: int | None = None) -> Sizes:
+    """Limits of a batch of about `num_frames` frames and at most `num_flights` flights; few batches reach several."""
+    lengths, predictions = demonstrations.num_frames, demonstrations.num_predictions
+    longest, most = int(lengths.max()), int(predictions.max())
+    frames = max(num_frames, longest)
+    flights = math.ceil(1.05 * frames / lengths.mean())
+    num_predictions = math.ceil(min(max(1.1 * frames * predictions.mean() / lengths.mean(), most), frames))
+    if num_flights is not None:
+        frames, num_predictions = min(frames, num_flights * longest), min(num_predictions, num_flights * most)
+        flights = min(flights, num_flights)
+    return Sizes(frames, flights + 1, num_predictions)
+
+
+def draw_batches(demonstrations: Demonstrations, limits: Sizes, generator: torch.Generator) -> list[Tensor]:
+    """All flights in random order, in batches that fit the limits and leave room for a padding flight; on the host."""
+    lengths, predictions = demonstrations.num_frames.tolist(), demonstrations.num_predictions.tolist()
+    order = torch.randperm(len(lengths), generator=generator)
+    ends, num_frames, num_flights, num_predictions = [], 0, 0, 0
+    for place, flight in enumerate(order.tolist()):
+        num_frames, num_flights = num_frames + lengths[flight], num_flights + 1
+        num_predictions += predictions[flight]
+        if num_frames > limits.frames or num_flights >= limits.flights or num_predictions > limits.predictions:
+            ends.append(place)
+            num_frames, num_flights, num_predictions = lengths[flight], 1, predictions[flight]
+    return list(torch.tensor_split(order, ends))
+
+
+def padded_sizes(demonstrations: Demonstrations, flights: Tensor, compiled: Sizes) -> Sizes:
+    """The smallest multiple of the sizes for which the network is compiled that holds flights (B,).
+
+    With few different sizes, each of them can be recorded as a CUDA graph, and a batch of short flights is not padded
+    to the longest one in the corpus.
+    """
+    num_frames, num_predictions = (
+        int(count[flights.numpy()].sum()) for count in (demonstrations.num_frames, demonstrations.num_predictions)
+    )
+    times = max(math.ceil(num_frames / compiled.frames), math.ceil(num_predictions / compiled.predictions), 1)
+    return replace(compiled, frames=times * compiled.frames, predictions=times * compiled.predictions)
 
 
 @dataclass(frozen=True)
@@ -206,10 +231,8 @@ class SelectionParts:
 
     flights: Tensor
     """(B,): which of the demonstrations' flights."""
-    rows: Tensor
-    """(B,): their places among the M."""
-    moves: Tensor
-    """(B,): the flights whose movements they copy."""
+    posed_as: Tensor
+    """(B,): the flights whose poses they take: their own, or another flight's where paths are swapped."""
     first_frame: Tensor
     """(B + 1,): each flight's first frame, in the batch."""
     frame: Tensor
@@ -241,19 +264,23 @@ class Selection:
     rise: Tensor
     """(B,): added to the height from which their pictures are taken, metres."""
     sizes: Sizes
-    looks: FlightLooks | None = None
-    """How their pictures differ from the simulator's; None: not at all."""
+    augmented: AugmentedFlights | None = None
+    """How their pictures are augmented; None: not at all."""
 
     def parts(self) -> SelectionParts:
         """The parts by name."""
         frames, flights, predictions = self.sizes.frames, self.sizes.flights, self.sizes.predictions
-        lengths = [flights, flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
+        lengths = [flights, flights, flights + 1, frames, frames, frames, predictions, predictions, 1]
         return SelectionParts(*torch.split(self.numbers, lengths))
+
+    def tensors(self) -> list[Tensor]:
+        """What differs between selections of the same sizes."""
+        return [self.numbers, self.turn, self.rise, *([] if self.augmented is None else [self.augmented.draws])]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B flights with their pictures, and what the losses need."""
+    """B flights with their pictures, and what the losses need for Q predictions."""
 
     frames: Frames
     tokens: Tensor
@@ -263,17 +290,17 @@ class Batch:
     num_points: Tensor
     """(B,)."""
     faced_map: Tensor
-    """Places (B, 2) that the drones face when they have arrived, map frame."""
+    """Points (B, 2) that the drones face when they have arrived, map frame."""
     landmark_map: Tensor
-    """Landmarks (B, 32, 2), map frame."""
+    """Landmarks (B, MAX_LANDMARKS, 2), map frame."""
     landmark_class: Tensor
-    """(B, 32), -1 for padding."""
+    """(B, MAX_LANDMARKS), -1 for padding."""
     action: Tensor
-    """(Q, 3): the oracle's action at each prediction; meaningless where another flight's movements are copied."""
+    """(Q, 3): the oracle's action at each prediction; meaningless where paths are swapped."""
     is_visible: Tensor
-    """(Q, 32) bool: landmarks in view at each prediction."""
+    """(Q, MAX_LANDMARKS) bool: landmarks in view at each prediction."""
     mentioned: Tensor
-    """(B, 63) bool."""
+    """(B, num_classes) bool."""
     is_counted: Tensor
     """(Q,) bool: predictions that are not padding."""
 
@@ -286,7 +313,7 @@ def _pictures(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor,
 
 
 def _visible(demonstrations: Demonstrations, pose_world: Tensor, field: Tensor, tilt: Tensor | None) -> Tensor:
-    """Which (K, 32) of a field's landmarks are in the pictures from poses (K, 6) in fields (K,)."""
+    """Which (K, MAX_LANDMARKS) of a field's landmarks are in the pictures from poses (K, 6) in fields (K,)."""
     if demonstrations.overhead_px is not None:
         return demonstrations.landmark_class[field] >= 0
     seen = demonstrations.simulator.landmarks_at(pose_world, field, tilt).flatten(1).long() + 1
@@ -299,21 +326,21 @@ def select(
     demonstrations: Demonstrations,
     flights: Tensor,
     turn: Tensor | None = None,
-    moves: Tensor | None = None,
+    posed_as: Tensor | None = None,
     sizes: Sizes | None = None,
     rise: Tensor | None = None,
-    looks: FlightLooks | None = None,
+    augmented: AugmentedFlights | None = None,
 ) -> Selection:
     """The flights (B,) int64, on the host; their map frames rotated by `turn` (B,), radians; padded to `sizes`.
 
-    The flights are this process's own. moves (B,) int64: any flights, whose movements each flight
-    copies, from its own start; its own movements if not given. The instruction and the demonstrated path stay each
-    flight's own. rise (B,): added to the height of their pictures, metres. looks: of the flights, on the host.
+    posed_as (B,) int64: the flights whose poses they take, carried to their own starts; the instruction and the
+    demonstrated path stay each flight's own. None: their own poses. rise (B,): added to the height of their pictures,
+    metres. augmented: of the flights, on the host.
     """
     # In NumPy on the host: small operations are quick there, and nothing waits for the device.
     chosen = flights.numpy()
-    made = chosen if moves is None else moves.numpy()
-    begin, end = (demonstrations.first_frame.numpy()[made + after] for after in (0, 1))
+    posed = chosen if posed_as is None else posed_as.numpy()
+    begin, end = (demonstrations.first_frame.numpy()[posed + after] for after in (0, 1))
     first = np.concatenate([[0], (end - begin).cumsum()])
     flight = np.arange(len(chosen)).repeat(end - begin)
     frame = (begin - first[:-1])[flight] + np.arange(first[-1])
@@ -331,8 +358,7 @@ def select(
 
     parts = (
         padded(chosen, spare[0]),
-        padded(demonstrations.row.numpy()[chosen], spare[0]),
-        padded(made, spare[0]),
+        padded(posed, spare[0]),
         first,
         padded(frame, spare[1]),
         padded(flight, spare[1], sizes.flights - 1),
@@ -349,29 +375,29 @@ def select(
         return filled.to(demonstrations.device, non_blocking=True)
 
     numbers = torch.from_numpy(np.concatenate(parts)).to(demonstrations.device, non_blocking=True)
-    if looks is not None:
-        looks = replace(looks, draws=by_flight(looks.draws, looks.draws.shape[1]))
-    return Selection(numbers, by_flight(turn), by_flight(rise), sizes, looks)
+    if augmented is not None:
+        augmented = replace(augmented, draws=by_flight(augmented.draws, augmented.draws.shape[1]))
+    return Selection(numbers, by_flight(turn), by_flight(rise), sizes, augmented)
 
 
 def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
     """The pictures of a selection, and what the losses need; all on the device."""
     parts = selection.parts()
-    flights, rows, flight = parts.flights, parts.rows, parts.frame_flight
-    origin, field = demonstrations.origin[flights], demonstrations.field[rows]
+    flights, flight = parts.flights, parts.frame_flight
+    origin, field = demonstrations.origin[flights], demonstrations.field[flights]
     pose = demonstrations.pose_world[parts.frame]
-    strayed = restarted(pose, demonstrations.origin[parts.moves][flight], origin[flight])
-    strayed = torch.cat([strayed[:, :2].clamp(0.0, FIELD_SIZE), strayed[:, 2:]], -1)
-    pose = torch.where((flights != parts.moves)[flight, None], strayed, pose)
+    swapped = restarted(pose, demonstrations.origin[parts.posed_as][flight], origin[flight])
+    swapped = torch.cat([swapped[:, :2].clamp(0.0, FIELD_SIZE), swapped[:, 2:]], -1)
+    pose = torch.where((flights != parts.posed_as)[flight, None], swapped, pose)
     pose = torch.cat([pose[:, :2], pose[:, 2:3] + selection.rise[flight, None], pose[:, 3:]], -1)
     origin = torch.cat([origin[:, :2], origin[:, 2:] + selection.turn[:, None]], -1)
-    looks, taken, tilt = selection.looks, pose, None
-    if looks is not None:
-        taken, tilt = looks.taken_from(pose, flight, parts.first_frame)
+    augmented, taken, tilt = selection.augmented, pose, None
+    if augmented is not None:
+        taken, tilt = augmented.taken_from(pose, flight, parts.first_frame)
     image = _pictures(demonstrations, taken, field[flight], tilt)
-    if looks is not None:
-        needs, see = looks.needs_surfaces, demonstrations.simulator.ground_and_sky_at
-        image = looks.repaint(image, flight, see(taken, field[flight], tilt) if needs else None)
+    if augmented is not None:
+        needs, see = augmented.needs_surfaces, demonstrations.simulator.ground_and_sky_at
+        image = augmented.repaint(image, flight, see(taken, field[flight], tilt) if needs else None)
     planned = parts.prediction_frame
     return Batch(
         frames=Frames(
@@ -384,16 +410,16 @@ def take_batch(demonstrations: Demonstrations, selection: Selection) -> Batch:
             longest=demonstrations.longest,
             heading=-selection.turn,
         ),
-        tokens=demonstrations.tokens[rows],
-        path_map=to_map(demonstrations.path_world[rows], origin),
-        num_points=demonstrations.num_points[rows],
-        faced_map=to_map(demonstrations.faced_world[rows][:, None], origin)[:, 0],
+        tokens=demonstrations.tokens[flights],
+        path_map=to_map(demonstrations.path_world[flights], origin),
+        num_points=demonstrations.num_points[flights],
+        faced_map=to_map(demonstrations.faced_world[flights][:, None], origin)[:, 0],
         landmark_map=to_map(demonstrations.landmark_place[field], origin),
         landmark_class=demonstrations.landmark_class[field],
         action=demonstrations.action[parts.frame[planned]],
         is_visible=_visible(
             demonstrations, taken[planned], field[parts.prediction_flight], None if tilt is None else tilt[planned]
         ),
-        mentioned=demonstrations.mentioned[rows],
+        mentioned=demonstrations.mentioned[flights],
         is_counted=torch.arange(selection.sizes.predictions, device=flights.device) < parts.num_predictions,
     )

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pvn.compiling import kernel, run_in_parallel
+from pvn.compiling import cuda_kernel, current_stream, kernel, numba_cuda, run_in_parallel
 
 NEAREST = 0.1
 """Ground points nearer to the camera plane than this, metres, are not in view."""
@@ -121,8 +121,7 @@ WARPS = 8
 @functools.cache
 def _cuda_kernels() -> tuple[Any, Any]:
     """The same two passes for CUDA: a warp for each cell of each flight, a lane for each channel."""
-    from pvn.simulator.cuda import cuda
-    from pvn.simulator.cuda import kernel as cuda_kernel
+    cuda = numba_cuda()
 
     @cuda_kernel
     def accumulate(features, homographies, first_frame, rows, places, leak, memory, is_known, out, out_known):
@@ -194,8 +193,6 @@ def _launch(which: int, num_flights: int, num_cells: int, arguments: tuple[Any, 
         arrays = (argument.numpy() if isinstance(argument, Tensor) else argument for argument in arguments)
         run_in_parallel((_accumulate_cpu, _backward_cpu)[which], num_flights, 1, *arrays)
         return
-    from pvn.simulator.cuda import current_stream
-
     grid = (math.ceil(num_cells / WARPS), num_flights)
     _cuda_kernels()[which][grid, (32, WARPS), current_stream()](*arguments)
 
@@ -257,15 +254,3 @@ def accumulate(
     """
     arguments = features, homographies, first_frame, rows, num_rows, places, leak, memory, is_known
     return _Accumulate.apply(*arguments) if torch.is_grad_enabled() else _accumulate(*arguments)
-
-
-def compile_for(device: torch.device) -> None:
-    """Compile both passes for a device, as training needs them, on made-up values."""
-    features = torch.zeros((1, 1, 1, 1), device=device, requires_grad=True)
-    numbers = {kind: torch.zeros(1, dtype=kind, device=device) for kind in (torch.float32, torch.int64, torch.bool)}
-    memory = numbers[torch.float32].view(1, 1, 1)
-    value, _ = accumulate(
-        features, torch.zeros((1, 9), device=device), torch.arange(2, device=device), numbers[torch.int64], 1,
-        torch.zeros((1, 2), device=device), 0.5, memory, numbers[torch.bool].view(1, 1),
-    )  # fmt: skip
-    torch.autograd.backward(value, memory)

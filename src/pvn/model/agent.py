@@ -140,3 +140,10 @@ def config_from_json(kind: type[Config], content: Mapping[str, Any]) -> Config:
                 f"{name}: got {str(value)[:60]!r}, expected {getattr(hints[name], '__name__', hints[name])}"
             )
     return kind(**values)
+
+
+def place_on(device: torch.device, network: nn.Module) -> None:
+    """Move a network to a device, with the memory layout that suits a GPU's convolutions: channels last."""
+    network.to(device)
+    if device.type == "cuda":
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -94,10 +94,16 @@ class ChaplotModel(InstructedModel):
                 nn.init.zeros_(parameter) if "bias" in name else nn.init.xavier_uniform_(parameter)
         self.heads = None
 
-    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
-        """Compile the image encoder for batches of this size; larger and smaller ones are split and padded."""
-        self.frames_at_once = frames_at_once
-        self.encoder.compile(dynamic=False)
+    def compiled_parts(self) -> dict[str, nn.Module]:
+        """The image encoder."""
+        return {"encoder": self.encoder}
+
+    def run_part(self, part: str) -> Tensor:
+        """Features of black pictures."""
+        assert self.frames_at_once is not None
+        shape = (self.frames_at_once, self.config.camera.height, self.config.camera.width, 3)
+        image = torch.zeros(shape, dtype=torch.uint8, device=self.gate.weight.device)
+        return self.encoder(image)  # type: ignore[no-any-return]
 
     def attend(self, image: Tensor, gate: Tensor) -> Tensor:
         """Encodings (K, hidden) of pictures (K, H, W, 3) uint8, seen through gates (K, 64)."""

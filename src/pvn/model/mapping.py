@@ -266,8 +266,8 @@ class AuxiliaryHeads(nn.Module):
         nn.init.constant_(self.mentioned.bias, MENTIONED_LOG_ODDS)
 
 
-TRAINING_ONLY = ("heads.", "goal_head.")
-"""Prefixes of weights that a trained agent does not need; the second is that of an earlier version."""
+TRAINING_ONLY = ("heads.",)
+"""Prefixes of weights that a trained agent does not need."""
 
 
 class InstructedModel(nn.Module):
@@ -281,10 +281,21 @@ class InstructedModel(nn.Module):
     frames_at_once: int | None = None
     """Batch size of the compiled image encoder; None while it is not compiled."""
     maps_at_once: int | None = None
-    """Batch size of what is compiled and takes maps; None while there is no such thing."""
+    """Batch size of what is compiled and takes maps; None while it is not compiled."""
 
-    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
-        """Compile the costly parts for batches of these sizes; larger and smaller ones are split and padded."""
+    def compiled_parts(self) -> dict[str, nn.Module]:
+        """What training on a GPU compiles, by name."""
+        raise NotImplementedError
+
+    def compile_for(self, frames_at_once: int, maps_at_once: int, only: str | None = None) -> None:
+        """Compile the costly parts, or only one of them, for batches of these sizes; others are split and padded."""
+        for name, part in self.compiled_parts().items():
+            if only in (None, name):
+                part.compile(dynamic=False)
+        self.frames_at_once, self.maps_at_once = frames_at_once, maps_at_once
+
+    def run_part(self, part: str) -> Tensor:
+        """What a compiled part makes of made-up values of the shapes, types and layouts that it has in training."""
         raise NotImplementedError
 
 
@@ -334,11 +345,18 @@ class MappingModel(InstructedModel):
             self.attention = WordAttention(self.instruction.state_size, config.attention_channels)
         self.register_buffer("places", config.grid.places(), persistent=False)
 
-    def compile_for(self, frames_at_once: int, maps_at_once: int) -> None:
-        """Compile the image encoder for batches of this size; larger and smaller ones are split and padded."""
-        self.frames_at_once = frames_at_once
-        for half in self.resnet.halves:
-            half.compile(dynamic=False)
+    def compiled_parts(self) -> dict[str, nn.Module]:
+        """The two halves of the image encoder."""
+        return dict(zip(("shrinking", "refining"), self.resnet.halves, strict=True))
+
+    def run_part(self, part: str) -> Tensor:
+        """Features of black pictures, by one half of the image encoder."""
+        assert self.frames_at_once is not None
+        shape = (self.frames_at_once, *self.picture_size(), 3)
+        shrinking, refining = self.resnet.halves
+        with torch.set_grad_enabled(part == "shrinking"):
+            features: Tensor = shrinking(torch.zeros(shape, dtype=torch.uint8, device=self.places.device))
+        return features if part == "shrinking" else refining(features.requires_grad_())  # type: ignore[no-any-return]
 
     def begin(self, num_flights: int) -> SemanticMemory:
         """Maps of flights before their first picture."""

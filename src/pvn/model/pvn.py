@@ -33,8 +33,8 @@ from pvn.model.visitation import (
     end_headings,
     stays_at_start,
 )
-from pvn.rollout.flight import simulator_for
 from pvn.simulator.interface import STOP, Observation, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import TURNED_WITHIN, Task
 
 LOOKED_FOR_BEYOND = 6.0

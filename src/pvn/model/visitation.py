@@ -7,16 +7,14 @@ of the way in order, and the goal. If asked for, also the place that the drone s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pvn.checks import check_limits
 from pvn.corpus.vocabulary import PADDING
-from pvn.geometry import MapGrid, overhead_homography
+from pvn.geometry import overhead_homography
 from pvn.model.cpu_inference import score_on_cpu
 from pvn.model.instruction import EncodedInstructions
 from pvn.model.lingunet import LEVELS, LingUNet
@@ -33,9 +31,6 @@ from pvn.model.mapping import (
 from pvn.model.resnet import CHANNELS
 from pvn.world.layout import FIELD_SIZE
 
-CompiledPart = Literal["shrinking", "refining", "LingUNet"]
-COMPILED_PARTS: tuple[CompiledPart, ...] = ("shrinking", "refining", "LingUNet")
-"""What training on a GPU compiles: the two halves of the image encoder, and LingUNet."""
 TRAJECTORY, GOAL = 0, 1
 NEAR_START, FAR_FROM_START = 2.0, 20.0
 """Metres within which a bearing means little, and over which nearness fades."""
@@ -181,14 +176,6 @@ def bearings_of(bearing: Tensor, heading: Tensor) -> Tensor:
     return torch.stack([along * cos + left * sin, left * cos - along * sin, away.expand(len(heading), -1, -1)], 1)
 
 
-def compiled_parts(grid: MapGrid) -> tuple[CompiledPart, ...]:
-    """The parts that are compiled for maps of this grid.
-
-    Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
-    """
-    return COMPILED_PARTS if grid.size > LARGEST_UNCOMPILED else ("shrinking", "refining")
-
-
 class VisitationModel(MappingModel):
     """Stage 1. Memory is passed in and returned."""
 
@@ -204,16 +191,24 @@ class VisitationModel(MappingModel):
         self.lingunet = LingUNet(num_in, config.embedding_size, config.num_parts + 1 + config.predicts_facing)
         self.heads = AuxiliaryHeads(config.embedding_size, config.grounded_channels)
 
-    def compile_for(
-        self, frames_at_once: int, maps_at_once: int, parts: Sequence[CompiledPart] = COMPILED_PARTS
-    ) -> None:
-        """Compile some parts, by default all, for batches of these sizes; others are split and padded."""
-        modules = dict(zip(COMPILED_PARTS, (*self.resnet.halves, self.lingunet), strict=True))
-        compiled = [part for part in parts if part in compiled_parts(self.config.grid)]
-        for part in compiled:
-            modules[part].compile(dynamic=False)
-        self.frames_at_once = frames_at_once if {"shrinking", "refining"}.intersection(compiled) else None
-        self.maps_at_once = maps_at_once if "LingUNet" in compiled else None
+    def compiled_parts(self) -> dict[str, nn.Module]:
+        """The image encoder and LingUNet.
+
+        Where LingUNet's smallest maps have one cell, torch mistakes the layout of a gradient in compiled code.
+        """
+        is_large = self.config.grid.size > LARGEST_UNCOMPILED
+        return super().compiled_parts() | ({"LingUNet": self.lingunet} if is_large else {})
+
+    def run_part(self, part: str) -> Tensor:
+        """Features of black pictures, or distributions for empty maps."""
+        if part != "LingUNet":
+            return super().run_part(part)
+        assert self.maps_at_once is not None
+        each = torch.arange(self.maps_at_once, device=self.places.device)
+        seen = torch.zeros((len(each), len(self.places), CHANNELS), device=each.device, requires_grad=True)
+        memory = SemanticMemory(seen, torch.ones(seen.shape[:2], dtype=torch.bool, device=each.device))
+        instructions = self.encode(torch.ones((1, 1), dtype=torch.int64, device=each.device))[torch.zeros_like(each)]
+        return self.predict(memory, instructions, torch.zeros(len(each), device=each.device)).log_parts
 
     def picture_size(self) -> tuple[int, int]:
         """Height and width of the pictures it takes."""

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pvn.rollout.policy import FlightSimulator, OnStep, Policy, SelectingSimulator, rows_of
-from pvn.simulator.interface import STOP, SimulatorConfig
-from pvn.world.task import HORIZON, Task, distinct_layouts
-
-if TYPE_CHECKING:
-    from pvn.simulator.simulator import Simulator
-
+from pvn.simulator.interface import STOP
+from pvn.world.task import HORIZON, Task
 
 FEW_FLIGHTS = 8
 """A CPU flies up to this many at once with one thread."""
@@ -88,22 +83,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def simulator_for(
-    tasks: Sequence[Task],
-    *,
-    device: str | torch.device = "cpu",
-    config: SimulatorConfig = SimulatorConfig(),
-) -> Simulator:
-    """A simulator with one flight per task, in that task's field; tasks with the same layout share the field."""
-    if not tasks:
-        raise ValueError("tasks: got none, expected at least one task to fly")
-    # Imported here, so that flying in another simulator does not load this one.
-    from pvn.simulator.simulator import Simulator
-
-    layouts, field_index = distinct_layouts(tasks)
-    return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)
 
 
 def _fly_to_the_end(

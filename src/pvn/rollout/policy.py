@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import torch
 from torch import Tensor
 
-from pvn.simulator.interface import Observation
+from pvn.simulator.interface import Observation, SimulatorConfig
 from pvn.world.layout import Layout
 from pvn.world.task import Task
 
@@ -75,6 +75,43 @@ class SelectingSimulator(FlightSimulator, Protocol):
 
     def select(self, flights: Tensor) -> FlightSimulator:
         """A simulator of some flights (b,) alone, as they are now, in the same fields."""
+
+
+class RenderingSimulator(FlightSimulator, Protocol):
+    """A simulator that takes pictures from any pose, as batches of training need them."""
+
+    @property
+    def config(self) -> SimulatorConfig:
+        """Its settings."""
+
+    def renderer(self, config: SimulatorConfig) -> RenderingSimulator:
+        """A simulator of one flight in the same fields, with other settings."""
+
+    def render(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """Pictures (K, H, W, 3) uint8 taken at poses (K, 6), field frame, in fields (K,).
+
+        tilt (K,): how much further down than usual the cameras point, radians.
+        """
+
+    def render_from_above(self, field_index: Tensor, size_px: int, margin: float) -> Tensor:
+        """Pictures (K, S, S, 3) uint8 of fields (K,) and `margin` metres around them, from straight above, north up."""
+
+    def landmarks_at(self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None) -> Tensor:
+        """The landmark (K, H, W) int16 in each pixel of `render`'s picture, as its index in the layout; -1 for none."""
+
+    def ground_and_sky_at(
+        self, pose_world: Tensor, field_index: Tensor, tilt: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Which pixels (K, H, W) bool of `render`'s picture show the ground, and which the sky."""
+
+
+class MakeSimulator(Protocol):
+    """Makes a simulator with one flight per task, in that task's field."""
+
+    def __call__(
+        self, tasks: Sequence[Task], *, device: str | torch.device, config: SimulatorConfig
+    ) -> RenderingSimulator:
+        """The simulator."""
 
 
 def rows_of(memory: Memory, flights: Tensor) -> Memory:

@@ -5,19 +5,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 
-if not hasattr(np, "row_stack"):  # removed in NumPy 2.5, still imported by older numba-cuda
-    np.row_stack = np.vstack  # type: ignore[attr-defined]
-
-from numba import cuda as cuda
-
-from pvn.compiling import cached_on_disk
+from pvn.compiling import cuda_kernel as kernel
+from pvn.compiling import current_stream, numba_cuda
 from pvn.simulator.cpu import to_device as to_device
 from pvn.simulator.quadcopter import Airframe, fly
 from pvn.simulator.rays import NUM_AIMED_COLUMNS, Fields
@@ -38,17 +30,7 @@ from pvn.simulator.rendering import (
 from pvn.world.layout import MAX_LANDMARKS
 
 THREADS = 64
-SETTINGS: Any = cuda.config  # type: ignore[attr-defined]
-"""Numba's settings for CUDA; since numba-cuda 0.19 they are not those of `numba.config`."""
-
-# A batch of one is a small grid; Numba would warn about it at every launch.
-SETTINGS.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-
-
-def kernel(function: Any) -> Any:
-    """Compile a function that a thread of the GPU runs, when it is first launched, and cache it on disk."""
-    with cached_on_disk(function, SETTINGS) as is_cached:
-        return cuda.jit(fastmath=True, cache=is_cached)(function)
+cuda = numba_cuda()
 
 
 @kernel
@@ -116,17 +98,6 @@ def _measure_all(cameras, aimed, candidates, counts, depth, seen):
 def share(fields: Fields) -> Fields:
     """The fields as the device arrays that kernels take, in the same memory."""
     return Fields(*(cuda.as_cuda_array(tensor) for tensor in fields))
-
-
-@lru_cache(maxsize=64)
-def _external_stream(handle: int) -> Any:
-    # Always the same object, so that Numba reuses the launch configuration it made for it.
-    return cuda.external_stream(handle)
-
-
-def current_stream() -> Any:
-    """Torch's current stream, as an object Numba can launch on."""
-    return _external_stream(torch.cuda.current_stream().cuda_stream)
 
 
 def _blocks(num_threads: int) -> int:

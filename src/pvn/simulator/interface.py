@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -37,8 +37,7 @@ class SimulatorConfig:
     """The first-person camera."""
     airframe: Airframe = Airframe()
     """The quadcopter."""
-    # Not shown: fingerprints of saved flights have what is shown, and earlier versions had no more.
-    look: Look = field(default="own", repr=False)
+    look: Look = "own"
     """Who takes the pictures that a policy gets: our renderer, or another, with the same camera (`looks`)."""
 
     def __post_init__(self) -> None:

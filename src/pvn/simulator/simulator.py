@@ -36,6 +36,7 @@ from pvn.simulator.quadcopter import (
 )
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V, NUM_CAMERA_COLUMNS, ORIGIN, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
+from pvn.world.task import Task, distinct_layouts
 
 if TYPE_CHECKING:
     from pvn.simulator.looks.photographer import Photographer
@@ -364,3 +365,16 @@ class Simulator:
     def top_down(self, size_px: int = 512, margin: float = 1.0) -> Tensor:
         """`render_from_above` of each flight's field: pictures (B, S, S, 3) uint8."""
         return self.render_from_above(self.field_index, size_px, margin)
+
+
+def simulator_for(
+    tasks: Sequence[Task],
+    *,
+    device: str | torch.device = "cpu",
+    config: SimulatorConfig = SimulatorConfig(),
+) -> Simulator:
+    """A simulator with one flight per task, in that task's field; tasks with the same layout share the field."""
+    if not tasks:
+        raise ValueError("tasks: got none, expected at least one task to fly")
+    layouts, field_index = distinct_layouts(tasks)
+    return Simulator(layouts, len(tasks), field_index=field_index, device=device, config=config)

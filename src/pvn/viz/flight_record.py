@@ -15,10 +15,11 @@ from pvn.evaluation.pilots import Pilot
 from pvn.geometry import Camera, MapGrid
 from pvn.model.agent import Agent
 from pvn.paths import Points, wrap_radians
-from pvn.rollout.flight import FlightLog, fly, simulator_for
+from pvn.rollout.flight import FlightLog, fly
 from pvn.rollout.paragraph import Carried, fly_on, next_starts
 from pvn.rollout.policy import Policy
 from pvn.simulator.interface import Observation, SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import HORIZON, SUCCESS_M, Demonstration, Task
 
 Floats = npt.NDArray[np.float32]

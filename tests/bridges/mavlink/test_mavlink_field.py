@@ -25,7 +25,8 @@ from pvn.bridges.shared.frames import rotation_from_yaw
 from pvn.corpus.meadow.generator import sample_paragraph
 from pvn.evaluation.intervals import bootstrap_mean
 from pvn.geometry import Camera
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
+from pvn.simulator.simulator import simulator_for
 from pvn.world.task import SUCCESS_M, Task
 
 PATIENT = Limits(telemetry_timeout_s=30.0, camera_timeout_s=30.0)

@@ -27,9 +27,10 @@ from pvn.corpus.meadow.scene import Scene
 from pvn.corpus.segments import SPLITS
 from pvn.corpus.statistics import LANI
 from pvn.corpus.store import pack_segments
-from pvn.rollout.flight import fly, simulator_for
+from pvn.rollout.flight import fly
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.simulator import simulator_for
 from pvn.world.landmarks import LANDMARK_NAMES
 from pvn.world.task import SUCCESS_M
 

@@ -53,8 +53,7 @@ from pvn.app.demo.shown_flight import ShownFlight
 from pvn.app.demo.visits import Visit, Visits, act
 from pvn.corpus.store import read_corpus
 from pvn.evaluation.pilots import Pilot, load_pilot
-from pvn.learning.agent import shipped_names
-from pvn.systems import AGENT_FILE
+from pvn.systems import AGENT_FILE, shipped_names
 from pvn.viz.flight_record import fly_and_record, interpolate_pose
 from pvn.viz.pictures import field_from_above
 

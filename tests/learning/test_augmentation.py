@@ -1,4 +1,4 @@
-"""Random looks: what each of them changes in training pictures, and what none of them changes."""
+"""Picture augmentation: what each part changes in training pictures, and what none of them changes."""
 
 import itertools
 import math
@@ -8,23 +8,25 @@ import pytest
 import torch
 
 from pvn.geometry import Camera
+from pvn.learning.augmentation import NUM_DRAWS, Augmentation, AugmentedFlights
 from pvn.learning.demonstrations import select, take_batch
-from pvn.learning.presets import paper, plus, with_changes
-from pvn.learning.random_looks import NUM_DRAWS, FlightLooks, RandomLooks
-from pvn.learning.stage1 import Stage1Config, select_stage1_batch, train_stage1
+from pvn.learning.fit import draw_selection
+from pvn.learning.recipes import Stage1Config, paper, plus, with_changes
 from pvn.simulator.interface import SimulatorConfig
 from pvn.simulator.simulator import Simulator
-from pvn.world.layout import sample_layout
+from pvn.world.layout import MAX_LANDMARKS, sample_layout
 
-ALL = RandomLooks(sun=0.3, sky=1.0, ground=0.3, colours=0.2, contrast=0.3, blur_px=0.8, tilt=0.05, height=0.5, late=0.5)
+ALL = Augmentation(
+    sun=0.3, sky=1.0, ground=0.3, colours=0.2, contrast=0.3, blur_px=0.8, tilt=0.05, height=0.5, late=0.5
+)
 FLIGHTS = torch.arange(6)
 
 
-def batch_of(shown, draw=1.0, **looks):
-    """All flights without strays, each number of their looks drawn as `draw`."""
-    config = RandomLooks(**looks)
-    drawn = None if config.is_off else FlightLooks(config, torch.full((len(FLIGHTS), NUM_DRAWS), draw))
-    return take_batch(shown, select(shown, FLIGHTS, looks=drawn))
+def batch_of(shown, draw=1.0, **parts):
+    """All flights along their own paths, all of their draws being `draw`."""
+    config = Augmentation(**parts)
+    drawn = None if config.is_off else AugmentedFlights(config, torch.full((len(FLIGHTS), NUM_DRAWS), draw))
+    return take_batch(shown, select(shown, FLIGHTS, augmented=drawn))
 
 
 @pytest.fixture(scope="module")
@@ -39,26 +41,26 @@ def surfaces(shown, plain):
     return shown.simulator.ground_and_sky_at(plain.frames.pose_world, shown.field[flight])
 
 
-def test_without_random_looks_a_batch_is_what_it_was_to_the_bit(shown, plain):
+def test_without_augmentation_pictures_are_what_the_drones_saw(shown, plain):
     config = Stage1Config()
-    assert config.looks.is_off and paper().stage1.looks.is_off and plus().stage1.looks.is_off
-    selection = select_stage1_batch(shown, config, 3, FLIGHTS, None)
-    assert selection.looks is None
+    assert config.augmentation.is_off and paper().stage1.augmentation.is_off and plus().stage1.augmentation.is_off
+    selection = draw_selection(shown, config, 3, FLIGHTS)
+    assert selection.augmented is None
     # Drawn last, they change nothing else that is drawn.
-    looking = select_stage1_batch(shown, replace(config, looks=ALL), 3, FLIGHTS, None)
-    assert looking.looks is not None and looking.looks.draws.shape == (6, NUM_DRAWS)
+    augmented = draw_selection(shown, replace(config, augmentation=ALL), 3, FLIGHTS)
+    assert augmented.augmented is not None and augmented.augmented.draws.shape == (6, NUM_DRAWS)
     for name in ("numbers", "turn", "rise"):
-        assert torch.equal(getattr(selection, name), getattr(looking, name))
+        assert torch.equal(getattr(selection, name), getattr(augmented, name))
     flight = plain.frames.of_flights(FLIGHTS)
     assert torch.equal(plain.frames.image, shown.simulator.render(plain.frames.pose_world, shown.field[flight]))
 
 
-def test_the_same_step_draws_the_same_looks_and_another_flight_and_step_others(shown):
-    config = Stage1Config(looks=ALL)
-    first, again, later = (select_stage1_batch(shown, config, step, FLIGHTS, None).looks.draws for step in (3, 3, 4))
+def test_every_flight_and_every_step_has_draws_of_its_own(shown):
+    config = Stage1Config(augmentation=ALL)
+    first, again, later = (draw_selection(shown, config, step, FLIGHTS).augmented.draws for step in (3, 3, 4))
     assert torch.equal(first, again) and not torch.equal(first, later)
     assert len({tuple(row) for row in first.tolist()}) == 6
-    many = torch.cat([select_stage1_batch(shown, config, step, FLIGHTS, None).looks.draws for step in range(60)])
+    many = torch.cat([draw_selection(shown, config, step, FLIGHTS).augmented.draws for step in range(60)])
     assert many.min() >= 0 and many.max() <= 1 and ((many.mean(0) - 0.5).abs() < 0.08).all()
 
 
@@ -83,15 +85,15 @@ def test_light_and_contrast_are_scaled_by_what_is_drawn(shown, plain):
 
 
 def test_colours_without_saturation_are_grey_and_the_balance_shifts_them(shown):
-    look = FlightLooks(RandomLooks(colours=0.9), torch.full((1, NUM_DRAWS), 0.5))
+    drawn = AugmentedFlights(Augmentation(colours=0.9), torch.full((1, NUM_DRAWS), 0.5))
     picture = torch.tensor([200, 100, 50], dtype=torch.uint8).expand(1, 4, 4, 3)
     flight = torch.zeros(1, dtype=torch.int64)
-    assert torch.equal(look.repaint(picture, flight, None), picture), "in the middle, nothing changes"
-    look.draws[0, 11] = 0.0
-    red, green, blue = look.repaint(picture, flight, None)[0, 0, 0].tolist()
+    assert torch.equal(drawn.repaint(picture, flight, None), picture), "in the middle, nothing changes"
+    drawn.draws[0, 11] = 0.0
+    red, green, blue = drawn.repaint(picture, flight, None)[0, 0, 0].tolist()
     assert red - blue == pytest.approx(0.1 * 150, abs=1) and red > green > blue, "a tenth of the saturation is left"
-    look.draws[0, 11], look.draws[0, 8] = 0.5, 0.0
-    assert look.repaint(picture, flight, None)[0, 0, 0].tolist() == [20, 100, 50], "a tenth of the red is left"
+    drawn.draws[0, 11], drawn.draws[0, 8] = 0.5, 0.0
+    assert drawn.repaint(picture, flight, None)[0, 0, 0].tolist() == [20, 100, 50], "a tenth of the red is left"
 
 
 def test_sky_and_ground_are_painted_and_landmarks_are_not(shown, plain, surfaces):
@@ -123,10 +125,10 @@ def test_a_blur_keeps_the_mean_and_smooths_what_is_sharp(shown, plain):
     inside = (slice(None), slice(4, -4), slice(4, -4))
     assert (before[inside].mean((1, 2)) - after[inside].mean((1, 2))).abs().max() < 6
     assert after.diff(dim=2).abs().mean() < 0.5 * before.diff(dim=2).abs().mean()
-    look = FlightLooks(RandomLooks(blur_px=2.0), torch.full((1, NUM_DRAWS), 0.5))
+    drawn = AugmentedFlights(Augmentation(blur_px=2.0), torch.full((1, NUM_DRAWS), 0.5))
     dot = torch.zeros((1, 31, 31, 3), dtype=torch.uint8)
     dot[0, 10:21, 15] = 255
-    row = look.repaint(dot, torch.zeros(1, dtype=torch.int64), None)[0, 15, :, 0].float()
+    row = drawn.repaint(dot, torch.zeros(1, dtype=torch.int64), None)[0, 15, :, 0].float()
     assert row[16] / row[15] == pytest.approx(math.exp(-0.5), abs=0.05), "a Gaussian of one pixel"
 
 
@@ -160,27 +162,15 @@ def test_late_pictures_were_taken_where_the_drone_was_before(shown, plain):
 def test_a_landmark_counts_as_visible_where_it_is_in_the_picture_that_was_taken(shown, plain):
     pose, field = plain.frames.pose_world[plain.frames.row >= 0], shown.field[plain.frames.flight]
     higher = pose + torch.tensor([0.0, 0.0, 4.0, 0.0, 0.0, 0.0])
-    for looks, taken, tilt in (({"tilt": 0.5}, pose, 0.5), ({"height": 4.0}, higher, 0.0)):
+    for parts, taken, tilt in (({"tilt": 0.5}, pose, 0.5), ({"height": 4.0}, higher, 0.0)):
         ids = shown.simulator.landmarks_at(taken, field, torch.full((len(pose),), tilt))
-        expected = torch.stack([(ids == landmark).sum((1, 2)) >= 6 for landmark in range(32)], 1)
-        seen = batch_of(shown, **looks).is_visible
+        expected = torch.stack([(ids == landmark).sum((1, 2)) >= 6 for landmark in range(MAX_LANDMARKS)], 1)
+        seen = batch_of(shown, **parts).is_visible
         assert torch.equal(seen, expected) and not torch.equal(seen, plain.is_visible)
 
 
-@pytest.mark.long
-def test_a_run_with_random_looks_that_was_interrupted_resumes_to_the_bit(
-    fresh_model, shown_briefly, copy_run_at, tmp_path
-):
-    config = Stage1Config(num_epochs=3, frames_per_batch=6, frame_every=3, learning_rate=3e-3, save_every=2, looks=ALL)
-    model, again, folder = fresh_model(), fresh_model(), tmp_path / "whole"
-    train_stage1(model, shown_briefly, config, folder, watch=copy_run_at(3, folder, tmp_path / "cut"))
-    train_stage1(again, shown_briefly, config, tmp_path / "cut", is_resumed=True)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, again.state_dict()[name]), name
-
-
-def test_looks_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match=r"looks\.late: got 1\.5, expected 0, which changes nothing, to 1"):
-        RandomLooks(late=1.5)
-    with pytest.raises(ValueError, match="looks: got random looks for views from above"):
-        with_changes(paper(), {"overhead_px": 64, "stage1.looks.sun": 0.2})
+def test_augmentation_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match=r"augmentation\.late: got 1\.5, expected 0, which changes nothing, to 1"):
+        Augmentation(late=1.5)
+    with pytest.raises(ValueError, match="augmentation: got some for views from above"):
+        with_changes(paper(), {"overhead_px": 64, "stage1.augmentation.sun": 0.2})

@@ -1,7 +1,7 @@
-"""Random looks: each flight's pictures in training differ a little from the simulator's, as those of another world do.
+"""Picture augmentation: in training, each flight's pictures differ a little from what the simulator draws.
 
-What is drawn for a flight holds for all of its pictures in a batch. The demonstrated path, the landmarks' places and
-the drone's poses stay true; where a picture is taken from another place than the drone's, the agent is not told.
+One draw applies to all pictures of a flight in a batch. The demonstrated path, the landmarks' places and the drone's
+poses stay true. Where the camera is moved, the agent still gets the drone's own pose.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ GREY = (0.299, 0.587, 0.114)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomLooks:
-    """How far pictures may differ in training, drawn evenly for each flight of a batch; at 0 they do not."""
+class Augmentation:
+    """How far pictures may differ in training; the draws are uniform, one for each flight of a batch. 0: not at all."""
 
     sun: float = 0.0
-    """The light is up to this share stronger or weaker. The sun's place is always the same, and so are shadows."""
+    """The light is up to this share brighter or darker. The sun stays where it is, and so do the shadows."""
     sky: float = 0.0
-    """The sky takes on up to this share of a colour that is drawn, too."""
+    """Up to this share of the sky's colour is replaced by a random colour."""
     ground: float = 0.0
-    """Red, green and blue of grass, lakes and kerbs are each up to this share stronger or weaker."""
+    """Red, green and blue of grass, lakes and kerbs are each scaled up or down by up to this share."""
     colours: float = 0.0
-    """Red, green and blue of the whole picture are each up to this share stronger or weaker, and so is saturation."""
+    """Red, green, blue and saturation of the whole picture are each scaled up or down by up to this share."""
     contrast: float = 0.0
-    """Contrast is up to this share stronger or weaker."""
+    """Contrast is scaled up or down by up to this share."""
     blur_px: float = 0.0
-    """The picture is blurred by up to this many pixels (a Gaussian's standard deviation)."""
+    """Largest standard deviation of the Gaussian blur, pixels."""
     tilt: float = 0.0
-    """The camera points up to this far above or below where the agent expects it to, radians."""
+    """Largest error of the camera's tilt, up or down, radians."""
     height: float = 0.0
-    """The camera is up to this far above or below where the agent expects it to be, metres."""
+    """Largest error of the camera's height, up or down, metres."""
     late: float = 0.0
-    """Pictures are up to this share of the time between two of them late, at most all of it: each is taken from between
-    the drone's pose and the one before."""
+    """Largest delay of a picture, as a share of the time between two pictures: it is taken from between the drone's
+    pose and the previous one."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -56,29 +56,31 @@ class RandomLooks:
         for name, limit in limits.items():
             value = getattr(self, name)
             if not 0 <= value <= limit:
-                raise ValueError(f"looks.{name}: got {value}, expected 0, which changes nothing, to {limit:g}")
+                raise ValueError(f"augmentation.{name}: got {value}, expected 0, which changes nothing, to {limit:g}")
 
     @property
     def is_off(self) -> bool:
-        """Whether nothing changes."""
+        """Whether all pictures stay as they are."""
         return not any(vars(self).values())
 
 
 @dataclass(frozen=True)
-class FlightLooks:
-    """How B flights look."""
+class AugmentedFlights:
+    """The draws for B flights, and what they do to the flights' pictures."""
 
-    config: RandomLooks
+    config: Augmentation
     draws: Tensor
-    """(B, NUM_DRAWS): numbers from 0 to 1."""
+    """(B, NUM_DRAWS): uniform from 0 to 1."""
 
     def _either_way(self, column: int, spread: float, flight: Tensor, count: int = 1) -> Tensor:
-        """For frames of flights (K,), values (K, count) from -spread to spread."""
+        """Values (K, count) from -spread to spread for frames of flights (K,)."""
         return (2 * self.draws[flight, column : column + count] - 1) * spread
 
     def taken_from(self, pose_world: Tensor, flight: Tensor, first_frame: Tensor) -> tuple[Tensor, Tensor]:
-        """Poses (K, 6), field frame, from which the pictures of frames at poses (K, 6) are taken, and how much further
-        down (K,), radians, the camera points. flight (K,): the frames' flights; first_frame (B + 1,): their first ones.
+        """Where the pictures of frames at poses (K, 6), field frame, are taken, and how much further down the camera
+        points (K,), radians.
+
+        flight (K,): the flight of each frame; first_frame (B + 1,): where each flight's frames begin.
         """
         frame = torch.arange(len(pose_world), device=pose_world.device)
         before = torch.maximum(frame - 1, first_frame[flight])
@@ -91,11 +93,11 @@ class FlightLooks:
 
     @property
     def needs_surfaces(self) -> bool:
-        """Whether sky or ground are painted, so that their pixels must be known."""
+        """Whether `repaint` has to know which pixels show the sky and the ground."""
         return self.config.sky > 0 or self.config.ground > 0
 
     def repaint(self, image: Tensor, flight: Tensor, surfaces: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Pictures (K, H, W, 3) uint8 of frames of flights (K,) as they look in another world.
+        """Pictures (K, H, W, 3) uint8 of frames of flights (K,) with other light, colours and contrast, and blurred.
 
         surfaces: which pixels show the ground and which the sky, (K, H, W) bool each; None if not needed.
         """
@@ -114,7 +116,7 @@ class FlightLooks:
             colour = torch.where(is_sky[..., None], torch.lerp(colour, by_frame(drawn), by_frame(share)), colour)
         gain = 1 + self._either_way(SUN, config.sun, flight)
         colour = colour * by_frame(gain * (1 + self._either_way(BALANCE, config.colours, flight, 3)))
-        # Not as a product with a tensor: making one on a GPU cannot be part of a recorded step.
+        # Not a product with a tensor: creating a tensor from Python numbers cannot be captured in a CUDA graph.
         red, green, blue = colour.unbind(-1)
         grey = (GREY[0] * red + GREY[1] * green + GREY[2] * blue)[..., None]
         colour = torch.lerp(grey, colour, by_frame(1 + self._either_way(SATURATION, config.colours, flight)))
@@ -126,7 +128,7 @@ class FlightLooks:
 
 
 def _blurred(colour: Tensor, sigma_px: Tensor, reach: int) -> Tensor:
-    """Pictures (K, H, W, 3), each blurred by its own Gaussian (K,), which is cut off at `reach` pixels."""
+    """Pictures (K, H, W, 3), each blurred by its own Gaussian, of deviation (K,) and cut off at `reach` pixels."""
     off = torch.arange(-reach, reach + 1, device=colour.device)
     weight = torch.exp(-0.5 * (off / sigma_px.clamp(min=1e-3)[:, None]) ** 2)
     weight = weight / weight.sum(1, keepdim=True)
@@ -140,6 +142,8 @@ def _blurred(colour: Tensor, sigma_px: Tensor, reach: int) -> Tensor:
     return picture.permute(0, 2, 3, 1)
 
 
-def draw_looks(config: RandomLooks, num_flights: int, generator: torch.Generator) -> Tensor | None:
-    """Draws (B, NUM_DRAWS) for a batch's flights, on the host; None, and nothing is drawn, if looks are not random."""
-    return None if config.is_off else torch.rand((num_flights, NUM_DRAWS), generator=generator)
+def draw_augmentation(config: Augmentation, num_flights: int, generator: torch.Generator) -> AugmentedFlights | None:
+    """The draws for a batch's flights, on the host; None, and the generator is left alone, without augmentation."""
+    if config.is_off:
+        return None
+    return AugmentedFlights(config, torch.rand((num_flights, NUM_DRAWS), generator=generator))
