@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -91,6 +92,17 @@ def test_another_process_trains_the_same_stage_2(segments, tmp_path):
     train_stage2(learner, segments, tmp_path, simulator_for, False)
     written, own = (read_tensors(folder / STAGE2) for folder in (tmp_path / "beside", tmp_path))
     assert written.keys() == own.keys() and all(torch.equal(value, written[name]) for name, value in own.items())
+
+
+def pickled_format():
+    return pickle.dumps(torch.channels_last)
+
+
+def test_another_process_finds_compiled_code_by_the_same_hash():
+    """Torch hashes what it pickles; without a name of its own, a memory format has another one in each process."""
+    assert pickle.loads(pickled_format()) is torch.channels_last
+    with process_pool(1) as pool:
+        assert pool.submit(pickle.dumps, torch.channels_last).result() == pickled_format()
 
 
 def test_on_a_cpu_nothing_goes_on_in_other_processes():

@@ -293,6 +293,6 @@ def test_recorded_steps_descend_on_their_own_batches_as_launched_ones_do(
         (words, recorded), (launched_words, launched) = found(2, 1e-7), found(10**9, 1e-7)
     assert words == pytest.approx(launched_words, rel=1e-2) and words[-1] < words[0]
     assert len(recorded) > 10 and recorded == pytest.approx(launched, rel=1e-2)  # 0.26% was seen, between launched ones
-    assert max(launched) > 1.2 * min(launched), "the batches differ"
+    assert max(launched) > 1.1 * min(launched), "the batches differ"
     _, learned = found(2, 3e-3)
     assert sum(learned[-3:]) < 0.7 * sum(learned[:3])

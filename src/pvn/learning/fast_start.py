@@ -7,6 +7,7 @@ more than half of the time from nothing to an agent (docs/benchmarks.md).
 from __future__ import annotations
 
 import copy
+import copyreg
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -29,6 +30,16 @@ SPARE_FRAMES = 1.25
 """Pictures in a process's part of a step, as a multiple of an equal part: flights differ in length."""
 USUAL_STEPS = 24
 """Steps of a flight for which there is room where batches are counted in flights; nine in ten are no longer."""
+
+
+def _memory_format(name: str) -> torch.memory_format:
+    """The memory format whose text is torch.channels_last, say."""
+    return getattr(torch, name.removeprefix("torch."))  # type: ignore[no-any-return]
+
+
+# Torch finds compiled code by a hash of pickled tensor metadata. Python pickles a memory format as an attribute of
+# whichever module imported torch first, and that differs between processes; so nothing would be found.
+copyreg.pickle(torch.memory_format, lambda value: (_memory_format, (str(value),)))  # type: ignore[arg-type, return-value]
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ def compiled_sizes(recipe: Recipe) -> tuple[int, int]:
 
 def _compile_part(make_model: Callable[[], InstructedModel], recipe: Recipe, device: str, part: str) -> None:
     """Compile one part of a network; torch keeps the code on disk for other processes."""
-    model = make_model()
+    model = make_model().train()
     place_on(torch.device(device), model)
     model.compile_for(*compiled_sizes(recipe), only=part)
     try_part(model, part)

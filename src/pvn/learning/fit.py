@@ -191,8 +191,7 @@ def train_stage1(
     began = time.perf_counter()
     if device.type == "cuda":
         # While other processes compile the networks, this one compiles what draws pictures and lays them on the map.
-        sums = objective(take_batch(shown, select(shown, torch.zeros(1, dtype=torch.int64))))
-        torch.autograd.backward(objective.loss(sums, sums))
+        _try_step(objective, shown)
         model.compile_for(*compiled_sizes(recipe))
         start.wait_until_compiled()
     descend(objective, shown, dev_set, config, path, is_resumed=is_resumed, watch=watch)
@@ -202,6 +201,16 @@ def train_stage1(
     if parallel.rank() == 0:
         write_tensors(folder / STAGE1, model.state_dict())
     return spent | peak_memory(device)
+
+
+def _try_step(objective: Objective, shown: Demonstrations) -> None:
+    """Go forward and backward over one flight; the gradients are not used.
+
+    A function of its own, so that nothing of its graph is left: torch would remember the stream on which it was made,
+    and no step could be recorded on another one.
+    """
+    sums = objective(take_batch(shown, select(shown, torch.zeros(1, dtype=torch.int64))))
+    torch.autograd.backward(objective.loss(sums, sums))
 
 
 def learn_words(model: InstructedModel, shown: Demonstrations, config: Stage1Config, watch: OnProgress) -> None:
