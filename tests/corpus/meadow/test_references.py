@@ -109,6 +109,12 @@ def test_look_alikes_are_distinguished_by_neighbour_border_distance_and_side():
     assert not any(re.search(r"\bright\b", text) for text in far)
 
 
+def test_a_fence_distinguishes_only_the_one_landmark_that_is_clearly_nearest_to_it():
+    scene = field(Barrel=(10, FIELD_SIZE - 6), Barrel2=(30, FIELD_SIZE - 6.5), Jet=(40, 20))
+    for mark in (0, 1):
+        assert not any("fence" in text for text, _ in names_for(scene, mark, 600))
+
+
 def anchored(text):
     """The way a reference is told apart, and by what: ("near", "jet"), ("closest", None), ("left", None)."""
     found = re.search(r"(?:near|by|next to|close to|closest to) the (.+)$", text)
