@@ -4,13 +4,13 @@
     python runs/airsim_scripts.py --python airsim_venv/bin/python --out scripts.json AirSim/PythonClient/multirotor ...
     python runs/airsim_scripts.py --python cosys_venv/bin/python --out scripts.json Cosys-AirSim/PythonClient/...
 
-A script whose name is in the file already is not run again. So a run that was stopped continues, and Cosys' folders,
+A script whose name is in the file already is not run again. So a run that was stopped resumes, and Cosys' folders,
 given after Microsoft's, add only what Microsoft does not have: their other scripts differ in little but the import.
 The interpreter has the client (airsim or cosysairsim), OpenCV, Matplotlib, Pillow and SciPy.
 
 Each script runs in a copy of its folder, without a display, with the settings.json that it asks for; none needs
 arguments. One that runs past the time limit is stopped, which is no error: some never end, others take hours. What
-happened is written down; whether that is what the script is meant to do, a person must judge.
+happened is written down; a person must judge whether the script did what it should.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SPEED, REAL_TIME = 4.0, ("pause_continue_drone",)
 READY, COMPILES = "AirSim on ", "compiling"
 """How the lines of the server's console begin that are not about a script; after the first it listens."""
 START_S, SAMPLE_S, SETTLE_S, STOP_S = 120.0, 0.03, 2.0, 5.0
-"""Longest start of a server; between two samples; from a script's end to the last sample, as motions may outlast it;
-until what was interrupted is killed."""
+"""Longest start of a server; time between two samples; from a script's end to the last sample, as motions may outlast
+it; from an interrupt to the kill."""
 MAX_SPEED, JUMP = 20.0, 0.5
 """m/s in simulated time and metres: whatever moves further between two samples was put there, and did not fly."""
 Sample = tuple[float, tuple[float, float, float]]
@@ -165,7 +165,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def start(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a process of a group of its own, which writes all that it prints to a file."""
+    """Start a process in a new group, which writes everything that it prints to a file."""
     nothing, same = subprocess.DEVNULL, subprocess.STDOUT
     with log.open("wb") as console:
         return subprocess.Popen(command, stdin=nothing, stdout=console, stderr=same, start_new_session=True, **options)
@@ -213,7 +213,7 @@ def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | str, 
             if end is None and process.poll() is not None:
                 end = time.monotonic()
             time.sleep(SAMPLE_S)
-    except Exception:  # of whatever kind the client's are: that the server is gone is what should be written down
+    except Exception:  # the client raises many kinds; all of them mean that the server is gone
         return "server lost", time.monotonic() - begin, tracks
     finally:
         close_client(client)
@@ -221,7 +221,7 @@ def watch(process: subprocess.Popen[bytes], limit_s: float) -> tuple[int | str, 
 
 
 def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Path | None) -> Outcome:
-    """Run a script in a copy of its folder, against a server of its own."""
+    """Run a script in a copy of its folder, against a fresh server."""
     source, settings = settings_for(script)
     speed = 1.0 if script.stem in REAL_TIME else SPEED
     with tempfile.TemporaryDirectory(prefix="pvn-airsim-") as name:
@@ -239,7 +239,7 @@ def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Pa
             process = start([python, script.name], log, cwd=work, env=environment)
             try:
                 ended, seconds, tracks = watch(process, limit_s)
-                said, told = (path.read_text(encoding="utf-8", errors="replace") for path in (log, console))
+                said, reported = (path.read_text(encoding="utf-8", errors="replace") for path in (log, console))
             finally:
                 stop(process)
         written = files_in(work) - before
@@ -247,7 +247,7 @@ def run_script(script: Path, python: Path, client: str, limit_s: float, keep: Pa
             shutil.copytree(scratch, keep / script.stem, dirs_exist_ok=True)
     error, says = last_lines(said)
     distances = (math.dist(track[0][1], place) for track in tracks.values() for _, place in track)
-    lines = [line[:MAX_LETTERS] for line in told.splitlines() if line and not line.startswith((READY, COMPILES))]
+    lines = [line[:MAX_LETTERS] for line in reported.splitlines() if line and not line.startswith((READY, COMPILES))]
     return Outcome(
         name=script.stem, folder=script.parent.name, client=client, settings=source, speed=speed,
         exit=ended, seconds=round(seconds, 1), error=error, says=says,

@@ -122,7 +122,7 @@ def jobs(shared: Path) -> dict[str, Job]:
 
 
 class Trial:
-    """A command in a folder of its own, which is removed afterwards: disk/out is written to."""
+    """A command in a new folder, where it writes to disk/out."""
 
     def __init__(self, job: Job, folder: Path) -> None:
         self.job, self.folder, self.mark = job, folder, uuid.uuid4().hex

@@ -3,8 +3,8 @@
 
     python runs/plus.py --out plus --device cuda
 
-Everything goes to the folder `out`, with a table of the results; what is there already is not done again, so a run that
-was stopped continues. All variants take about as many steps: one with fewer segments passes over them more often. No
+Everything goes to the folder `out`, with a table of the results. What is there is not done again, so a run that was
+stopped resumes. All variants take about as many steps: one with fewer segments passes over them more often. No
 package is needed that training does not need.
 """
 
@@ -33,7 +33,7 @@ from pvn.training import epoch_of, own_corpus, train
 VOICES = ("r", "v", "w")
 """Authors of natural instructions who are left out once, and whose instructions are then flown."""
 NUM_RETURNS = 300
-"""Flights past something and back, told by the narrator."""
+"""Flights past something and back, in the narrator's words."""
 RETURNS_SEED = 1
 """Of their fields; training has those of seed 0."""
 NUM_TURNS = 300

@@ -51,7 +51,7 @@ class Quote:
     """The figures as they are now."""
     is_slow: bool = False
 
-    def told(self) -> tuple[str, list[str]]:
+    def quoted(self) -> tuple[str, list[str]]:
         """The sentence as it stands on the page, and its figures."""
         pattern = r"\s+".join(re.escape(word).replace(r"\#", f"({NUMBER.pattern})") for word in self.sentence.split())
         found = re.findall(f"({pattern})", (ROOT / self.page).read_text(encoding="utf-8"))
@@ -297,10 +297,10 @@ def marked(quote):
 def test_a_page_quotes_what_is_printed(quote, undrawn, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    sentence, told = quote.told()
-    found = [as_written(value, like) for value, like in zip(quote.figures(), told, strict=True)]
-    assert told == found, (
-        f'{quote.page}: mend the sentence "{sentence}": it has the figures {", ".join(told)}, but {quote.source} gives '
+    sentence, quoted = quote.quoted()
+    found = [as_written(value, like) for value, like in zip(quote.figures(), quoted, strict=True)]
+    assert quoted == found, (
+        f'{quote.page}: mend the sentence "{sentence}": it has the figures {", ".join(quoted)}, but {quote.source} gives '
         f"{', '.join(found)}"
     )
 
@@ -308,10 +308,10 @@ def test_a_page_quotes_what_is_printed(quote, undrawn, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_narrators_page_quotes_what_it_tells():
     """Six of two hundred."""
-    told = re.findall(r"^- \*(.*)\*$", (ROOT / "docs" / "narrator.md").read_text(), re.MULTILINE)
+    quoted = re.findall(r"^- \*(.*)\*$", (ROOT / "docs" / "narrator.md").read_text(), re.MULTILINE)
     texts = [segment.task.instruction for segment in make_narrated(200, seed=12)]
-    wrong = [text for text in told if text not in texts]
-    assert len(told) == 6 and not wrong, f"docs/narrator.md: mend {wrong}; six of those told now: {texts[::33][:6]}"
+    wrong = [text for text in quoted if text not in texts]
+    assert len(quoted) == 6 and not wrong, f"docs/narrator.md: mend {wrong}; six of them now: {texts[::33][:6]}"
 
 
 def test_a_figure_that_no_longer_holds_is_named_with_the_sentence_to_mend(tmp_path, monkeypatch):

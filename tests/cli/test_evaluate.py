@@ -52,18 +52,18 @@ def test_agents_are_compared_with_intervals_and_an_interrupted_evaluation_resume
 
 @pytest.fixture(scope="session")
 def mixed_folder(meadow, tmp_path_factory):
-    """A corpus with three dev segments from phrases and, after them, two that people wrote. Do not change it."""
+    """A corpus with three dev segments from phrases and two natural ones after them. Do not change it."""
     folder = tmp_path_factory.mktemp("stored") / "mixed"
-    told = (
+    natural = (
         replace(segment, environment=10**6, place=place, source="natural")
         for place, segment in enumerate(meadow["dev"][3:5])
     )
-    write_corpus(Corpus("mixed", {"dev": (*meadow["dev"][:3], *told)}), folder)
+    write_corpus(Corpus("mixed", {"dev": (*meadow["dev"][:3], *natural)}), folder)
     return folder
 
 
 @pytest.mark.long
-def test_flights_are_flown_by_source_and_kept_apart(mixed_folder, printed, refused):
+def test_flights_are_flown_by_source_into_different_files(mixed_folder, printed, refused):
     command = f"pvn evaluate --agent stop --corpus {mixed_folder} --json"
     for options, flights in (
         ("", 5),
@@ -189,12 +189,12 @@ def test_paragraphs_are_reported_beside_their_segments_and_resumed(corpus, print
     assert stop["paragraphs"]["completed"]["value"] == 0.0
     count = oracle["flights"]
     assert count == oracle["paragraphs"]["instructions"] > 1, "the whole paragraph"
-    kept = Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes()
+    before = Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes()
     text = printed(command)
     assert (
         f"1 paragraph of {count} instructions" in text
         and "too few fields for an interval" in text
         and "brought to the end" in text
     )
-    assert Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes() == kept
+    assert Path(f"results/oracle_dev_{count}_paragraphs.safetensors").read_bytes() == before
     assert json.loads(Path(f"results/oracle_dev_{count}.json").read_text())["paragraphs"] == oracle["paragraphs"]

@@ -139,7 +139,7 @@ def test_ablations_are_compared_with_pvn_over_all_runs(with_successes):
     assert compare_with_pvn(rows) == []
 
 
-def test_results_are_told_apart_by_the_seed_of_the_run(with_successes):
+def test_results_are_sorted_by_the_seed_of_the_run(with_successes):
     pvn, stop = with_successes([[True]]), with_successes([[False]], "stop")
     results = {"seed10/pvn_dev": pvn, "seed2/pvn_dev": pvn, "pvn_dev": pvn, "stop_dev": stop, "pvn_yaw2_dev": pvn}
     found = table_rows(results)

@@ -1,4 +1,4 @@
-"""Evaluation from Python: who may fly over what, and what is kept."""
+"""Evaluation from Python: who may fly over what, and what is saved."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from pvn.systems import FlightChanges, shipped_weights
 
 
 @pytest.mark.long
-def test_summaries_come_in_the_order_of_the_agents_and_nothing_is_kept(meadow, tmp_path, monkeypatch):
+def test_summaries_come_in_the_order_of_the_agents_and_nothing_is_saved(meadow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     seen = []
     oracle, stop = evaluate(

@@ -33,7 +33,7 @@ def test_interrupted_flights_are_completed_and_equal_to_the_bit(meadow, tmp_path
 
     with pytest.raises(KeyboardInterrupt):
         fly_split(segments, oracle, path, watch=interrupt)
-    assert len(read_flights(path)[0]) == 16, "those that were saved last"
+    assert len(read_flights(path)[0]) == 16, "the flights of the last save"
     counts = []
     completed = fly_split(segments, oracle, path, watch=counts.append)
     assert counts == [16, 17, 18, 19, 20]
@@ -57,7 +57,7 @@ def test_whoever_interrupts_an_evaluation_waits_for_no_further_flights(meadow):
         if done == 1:
             raise KeyboardInterrupt
 
-    before = set(threading.enumerate())  # other tests' demos may have threads of their own
+    before = set(threading.enumerate())  # demos of other tests may have threads, too
     with pytest.raises(KeyboardInterrupt) as caught:
         fly_split(meadow["train"][:12], load_pilot("oracle"), watch=interrupt)
     assert caught.tb is not None, "which keeps the interrupted function alive, as a program does that reports it"

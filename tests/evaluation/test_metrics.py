@@ -80,7 +80,7 @@ def test_a_flight_ended_by_the_horizon_succeeds_only_by_the_loose_rule():
     found = measured(*AHEAD, has_stopped=False)
     assert not found.is_success[0] and found.is_loose_success[0] and found.is_oracle_success[0]
     assert found.spl[0] == found.sdtw[0] == found.semd[0] == 0
-    assert found.ndtw[0] == is_near(1.0)  # what was flown is as good as ever
+    assert found.ndtw[0] == is_near(1.0)  # the path is as good as ever
     assert not found.success_by_radius().any()
 
 

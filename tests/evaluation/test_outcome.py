@@ -11,7 +11,7 @@ from pvn.world.layout import Landmark, Layout
 from pvn.world.task import Task
 
 
-def test_outcomes_are_told_in_words():
+def test_outcomes_in_words():
     assert outcome(4.25, 21, True) == "stopped 4.2 m from the goal after 21 steps"
     assert outcome(4.25, 100, False) == "never stopped in 100 steps; 4.2 m from the goal"
     assert outcome(None, 21, True, "over the lake") == "stopped over the lake after 21 steps"
@@ -19,7 +19,7 @@ def test_outcomes_are_told_in_words():
     assert outcome(None, 21, True) == "stopped after 21 steps"
 
 
-def test_a_flight_that_only_turns_is_told_by_how_far():
+def test_a_flight_that_only_turns_is_described_by_its_turn():
     layout = Layout((Landmark("Gorilla", 25.0, 25.0, 4.0),))
     tasks = [Task(layout, (20.0, 25.0, 3.0), "turn") for _ in range(3)]
     pose = torch.tensor([20.0, 25.0, 5.0, 0.0, 0.0, 3.0]).repeat(3, 2, 1)

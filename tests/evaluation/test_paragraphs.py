@@ -1,4 +1,4 @@
-"""Whole paragraphs: flown from end to end, and what of them is completed."""
+"""Whole paragraphs, flown from end to end, and how much of them is completed."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""PVN's predictions in flight, kept and evaluated."""
+"""PVN's predictions in flights, and how good they are."""
 
 from unittest import mock
 

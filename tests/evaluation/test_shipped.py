@@ -13,14 +13,14 @@ from pvn.rollout.policy import rows_of
 from pvn.simulator.simulator import simulator_for
 
 RELEASED = {"pvn": "1111110110111111", "pvn-plus": "1111110111111111"}
-"""Which of 16 flights reached their goals when the weights were released: told in phrases, and told by people."""
+"""Which of 16 flights reached their goals when the weights were released: pvn in phrases, pvn-plus in natural dev."""
 MAY_DIFFER = 2
 """Machines round differently, which decides a flight that ends near the edge of success."""
 
 
 @pytest.fixture(scope="module")
 def unseen():
-    """The test split of a corpus: fields of its own, whatever the size; nothing was trained in any of them."""
+    """The test split of a corpus, whose fields no training uses, whatever the size of the corpus."""
     return make_meadow(bundled_banks(), size=687, only=("test",))["test"][:16]
 
 

@@ -121,7 +121,7 @@ def test_instructions_from_no_phrase_are_neither_seen_nor_unseen(flown):
     before, summary = (summarise("oracle", "dev", found, some, QUICK) for some in (segments, [natural, *segments[1:]]))
     counts = [sum(group.flights for group in (one.seen, one.unseen) if group) for one in (before, summary)]
     assert counts == [len(segments), len(segments) - 1]
-    assert summary.by_manoeuvre.keys() == before.by_manoeuvre.keys(), "what is flown is known all the same"
+    assert summary.by_manoeuvre.keys() == before.by_manoeuvre.keys(), "its manoeuvres are known all the same"
 
 
 def test_no_flights_cannot_be_summarised(flown):

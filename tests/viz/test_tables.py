@@ -51,7 +51,7 @@ def test_flights_end_at_a_goal_away_from_it_or_without_one(paragraph, capsys):
     print_flights("one flight", tasks[:1], log, goals=[None], is_own_world=False)
     (row,) = rows(capsys.readouterr().out)
     assert row[0] == "1", "without labels they are numbered"
-    assert row[-1] == "stopped", "what is near is not known in another world"
+    assert row[-1] == "stopped", "nothing is known of another world"
 
 
 def test_systems_are_compared_with_the_first_on_the_same_flights(paragraph, with_rate, capsys):

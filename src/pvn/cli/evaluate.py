@@ -39,14 +39,14 @@ class Evaluate:
     split: Split = "dev"
     """Which split."""
     source: Source | None = None
-    """Fly only segments whose instructions come from here: phrases of a bank, people who wrote them for the flight,
-    the narrator, or LANI; by default all. The paper's table is about phrases."""
+    """Fly only segments whose instructions come from here: phrases of a bank, natural instructions, which a language
+    model wrote in assumed voices, the narrator, or LANI; by default all. The paper's table is about phrases."""
     limit: int | None = None
     """Fly only this many segments, counted from the first; with --paragraphs, to the end of a paragraph."""
     paragraphs: bool = False
-    """Also fly whole paragraphs, each instruction from where the last flight ended and with the map kept."""
+    """Also fly whole paragraphs, each instruction from where the last flight ended and with its map."""
     altitude: float | None = None
-    """Fly at this height, metres, instead of the one that agents were trained at."""
+    """Fly at this height, metres, instead of the height in training."""
     yaw_factor: float = 1.0
     """Turn the drone this many times faster than the agent commands. Only for PVN agents, like the next three."""
     stop_threshold: float | None = None
@@ -60,12 +60,12 @@ class Evaluate:
     """Fly a PVN's second stage by the demonstrated distributions instead of predicted ones, which tells errors of
     execution from errors of prediction."""
     look: Look = "own"
-    """Who draws what agents see: our renderer, or another one with the same camera, which must be installed: `pip
+    """Which renderer draws what agents see: ours, or another with the same camera, which must be installed: `pip
     install mujoco`, `pip install pybullet`."""
     device: Device = "cpu"
     """Where to fly."""
     runs: Path | None = None
-    """Folder of training runs, one for each system, whose agents fly instead of the shipped ones."""
+    """Folder with a training run for each system, whose agents fly instead of the shipped ones."""
     out: Path = Path("results")
     """Folder for flights and results; flights that are already there are not flown again."""
     bound: bool = False

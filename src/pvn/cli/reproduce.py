@@ -54,7 +54,7 @@ class Step:
     output: Path
     """The file that the command writes last."""
     agent: Path | None = None
-    """The agent that flies; what is older than it is outdated."""
+    """The agent that flies; an output older than it is outdated."""
     result: str | None = None
     """The name of its result: "pvn_dev", "seed1/pvn_dev"."""
 
@@ -161,7 +161,7 @@ class Reproduce:
         return replace(self, agent=(), seeds=1 + max([0, *(int(seed) for seed in seeds if seed.isdecimal())]))
 
     def steps(self) -> Iterator[Step]:
-        """Every step between corpus and report; those that others need come before them."""
+        """Every step from the corpus to the report, in an order in which each finds what it needs."""
         if self.corpus is None:
             # Phrases alone: the table is about them, and the corpus then has LANI's size.
             verb = CorpusMake(out=self.corpus_folder, size=self.size or SIZES[self.preset], without=("natural",))
@@ -180,7 +180,7 @@ class Reproduce:
             yield replace(step, name="evaluate predictions", verb=bound, output=picture, result=None)
 
     def _rows(self, seed: int = 0) -> list[tuple[str, Any]]:
-        """Systems to fly, each with a split; with further seeds those that are close to each other alone."""
+        """Systems to fly, each with a split; further seeds are only for systems that are close to each other."""
         from pvn.evaluation.comparison import TABLE
 
         rows = [(name, split) for name, split in TABLE if not self.agent or name in self.agent]
@@ -188,7 +188,7 @@ class Reproduce:
         return [row for row, run in runs.items() if seed == 0 or (run is not None and SYSTEMS[run].is_close)]
 
     def _training(self, seed: int) -> Iterator[Step]:
-        """Training runs that the rows need, those first whose stage 1 others take."""
+        """Training runs that the rows need; a run whose first stage others take comes before them."""
         runs = [run for name, _ in self._rows(seed) if (run := SYSTEMS[name].run) is not None]
         names = dict.fromkeys(name for run in runs for name in (SYSTEMS[run].stage1_of, run) if name is not None)
         for name in names:

@@ -1,23 +1,23 @@
-"""The paper's theorem 5.1 as a diagnostic: the bound and the actual loss of value of each flight.
+"""The paper's theorem 5.1 as a diagnostic: for each flight the bound, and the value that was actually lost.
 
 The theorem: if KL(d* || d) <= epsilon for the predicted distribution d and the oracle's d*, then a policy whose own
 distribution d_pi has KL(d || d_pi) <= eta loses at most V* - V_pi <= H (R_max + alpha) (sqrt(2 epsilon) + sqrt(2 eta)).
-As stated it is true for alpha = 0 alone (docs/metrics.md), which is what is assumed here.
-How it is applied here, and what was chosen where the paper leaves a choice:
+As stated it is true only for alpha = 0 (docs/metrics.md), which we assume. How we apply it where the paper leaves a
+choice:
 
-- A start state s is a segment's. Pilot and simulator are deterministic, so there is exactly one flight from s.
-- The small state space is the map's cells. A place is mapped to them as the paper spreads a path: by a Gaussian of
-  sigma_cells, and with probability FLOOR to a cell drawn uniformly. Without the latter eta would be infinite for every
+- Each segment has one start state s. Pilot and simulator are deterministic, so there is exactly one flight from s.
+- The small state space is the map's cells. A place is mapped to cells as the paper spreads a path: by a Gaussian of
+  sigma_cells, and with probability FLOOR to a cell drawn uniformly. Without that floor, eta would be infinite for every
   flight: softmax gives mass to all cells, and no flight visits them all.
-- d*: of the demonstrated path, which the oracle policy follows; d_pi: of the flown path. Both are sampled evenly
-  along the path, not in time: demonstrations have no times, and stage 1 is trained this way.
-- epsilon and eta are the divergences themselves, the smallest for which the theorem's conditions hold.
+- d* comes from the demonstrated path, which the oracle policy follows, d_pi from the flown path. Both are sampled
+  evenly along the path, not in time: demonstrations have no times, and stage 1 is trained this way.
+- epsilon and eta are the divergences themselves, the smallest values that meet the theorem's conditions.
 - The theorem is applied twice: to the trajectory distribution, and to the goal distribution, which is the visitation
   distribution of the state in which a flight ends.
-- Reward of a cell: 1 if its centre is within 5 m of the demonstrated path (trajectory), of the goal (goal), else 0. So
-  R_max = 1. Reward of a place: the mean of its cells', so that alpha = 0.
-- Values are given per step, V / H = sum of d R; H multiplies gap and bound alike. So a gap is at most 1, and a bound
-  of 1 or more is vacuous.
+- The reward of a cell is 1 if its centre is within 5 m of the demonstrated path (trajectory) or of the goal (goal),
+  else 0. So R_max = 1. The reward of a place is the mean over its cells, so that alpha = 0.
+- Values are per step, V / H = sum of d R; H multiplies gap and bound alike. So a gap is at most 1, and a bound of 1 or
+  more says nothing.
 - d is one distribution, but PVN predicts repeatedly: the first prediction and the last are both evaluated.
 """
 
@@ -53,7 +53,7 @@ class Bounds:
     eta: Values
     """KL(predicted || flown), nats."""
     bound: Values
-    """sqrt(2 epsilon) + sqrt(2 eta)."""
+    """The paper's bound, sqrt(2 epsilon) + sqrt(2 eta)."""
     gap: Values
     """The oracle's value minus the flight's; negative where the flight was worth more."""
     worst_gap: Values
@@ -69,11 +69,11 @@ class Bounds:
 
     @property
     def ratio(self) -> Values:
-        """(B,): gap over bound, the share of the allowed loss that occurred; 0 where the bound is 0."""
+        """(B,): gap over bound, the share of the allowed loss that was lost; 0 where the bound is 0."""
         return np.divide(self.gap, self.bound, out=np.zeros_like(self.gap), where=self.bound > 0)
 
     def to_json(self, environments: Sequence[int]) -> dict[str, Any]:
-        """Medians and shares with 95% intervals over the environments (B,), and how the ratio is distributed."""
+        """Medians and percentages with 95% intervals over the environments (B,), and quantiles of the ratio."""
         medians = {field.name: getattr(self, field.name) for field in fields(self)} | {"ratio": self.ratio}
         shares = {"holds": self.holds, "says_something": self.bound < 1.0}
         quantiles = np.quantile(self.ratio, QUANTILES).tolist()
@@ -91,9 +91,9 @@ def joined_bounds(parts: Sequence[Bounds]) -> Bounds:
 
 
 def visited(path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: float, floor: float = FLOOR) -> Tensor:
-    """Distributions (B, 2, S, S) float64, trajectory and goal, of paths (B, P, 2), map frame; num_points (B,) count.
+    """Distributions (B, 2, S, S) float64, trajectory and goal, of paths (B, P, 2), map frame.
 
-    Points off the map are moved to its edge.
+    num_points (B,): how many of each path's points are not padding. Points off the map are moved to its edge.
     """
     reach = (grid.size - 1) / 2 * grid.cell
     spread = target_distributions(path_map.double().clamp(-reach, reach), num_points, grid, sigma_cells)
@@ -101,7 +101,7 @@ def visited(path_map: Tensor, num_points: Tensor, grid: MapGrid, sigma_cells: fl
 
 
 def rewards(path_map: Tensor, num_points: Tensor, grid: MapGrid, radius: float = SUCCESS_M) -> Tensor:
-    """Rewards (B, 2, S, S) float64 of the cells: 1 within a radius of the path (B, P, 2), map frame, and of its end."""
+    """Rewards (B, 2, S, S) float64 of the cells: 1 within a radius of the path (B, P, 2), map frame, or of its end."""
     distance = torch.cdist(grid.places().double().expand(len(path_map), -1, -1), path_map.double())  # (B, S * S, P)
     number = torch.arange(path_map.shape[1])
     is_own, is_goal = number < num_points[:, None], number == num_points[:, None] - 1
@@ -115,9 +115,9 @@ def bounds(oracle: Tensor, log_predicted: Tensor, flown: Tensor, reward: Tensor)
     log_predicted: logarithms of the predicted distributions.
     """
     oracle, flown, reward = (values.double().flatten(1) for values in (oracle, flown, reward))
-    log_predicted = log_predicted.double().flatten(1).log_softmax(-1)  # sums to one in double precision, too
+    log_predicted = log_predicted.double().flatten(1).log_softmax(-1)  # so that it sums to one in double precision
     predicted = log_predicted.exp()
-    # Rounding can leave a divergence of equal distributions just below 0.
+    # Rounding can leave the divergence of equal distributions just below 0.
     epsilon = (torch.xlogy(oracle, oracle) - oracle * log_predicted).sum(1).clamp(min=0)
     eta = (predicted * log_predicted - torch.xlogy(predicted, flown)).sum(1).clamp(min=0)
     return Bounds(

@@ -1,10 +1,9 @@
 """Calibration of the goal distribution: is the goal in the likeliest p of its mass p of the time?
 
-Cells are ordered by probability. The goal's place in that order is the range of mass from `above`, of all cells
-likelier than the goal's, to `level`, of all cells at least as likely: its credible level. Cells are coarse, and the
-likeliest may have half of all mass; so the likeliest share p takes in a part of the cells at its rim, and a goal in
-one of them counts for that part. Goals drawn from the distributions themselves are then covered p of the time for
-every p, exactly.
+Cells are ordered by probability. `above` is the mass of all cells likelier than the goal's, `level` the mass of all
+cells at least as likely: the goal's credible level. Cells are coarse, and the likeliest may hold half of all mass. So
+the likeliest share p takes in a part of the cells at its rim, and a goal in such a cell counts for that part. Goals
+drawn from the distributions themselves are then covered exactly p of the time, for every p.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class CredibleLevels:
     above: npt.NDArray[np.float64]
     """(N,): mass of the cells likelier than the goal's."""
     level: npt.NDArray[np.float64]
-    """(N,): mass of the cells at least as likely, the goal's own among them; 1 for a goal off the map."""
+    """(N,): mass of the cells at least as likely as the goal's, including it; 1 for a goal off the map."""
 
     def __len__(self) -> int:
         return len(self.level)
@@ -71,7 +70,7 @@ def credible_levels(probability: Tensor, goal_map: Tensor, grid: MapGrid) -> Cre
     is_on_map = ((cell >= 0) & (cell < grid.size)).all(1)
     row, column = cell.clamp(0, grid.size - 1).unbind(1)
     own = probability[torch.arange(len(cell)), row, column][:, None, None]
-    # Summed in double: 4,096 masses summed in single precision would be off by more than the least likely cells hold.
+    # In single precision, the error of a sum over thousands of cells would exceed the mass of the least likely ones.
     above = (probability.double() * (probability > own)).sum((1, 2))
     level = (probability.double() * (probability >= own)).sum((1, 2))
     # A goal off the map ranks behind every cell.
@@ -97,6 +96,6 @@ def calibration(levels: CredibleLevels) -> Calibration:
 def spread_goals(spread: Tensor, grid: MapGrid, generator: torch.Generator) -> Tensor:
     """A place (N, 2), map frame, drawn from each of the target distributions (N, S, S) that stage 1 is trained on.
 
-    A network that has learned its targets perfectly is calibrated for these, and a little too wide for the goals.
+    A network that has learned its targets perfectly is calibrated for these places, and a little too wide for goals.
     """
     return grid.places()[torch.multinomial(spread.flatten(1), 1, generator=generator)[:, 0]]

@@ -1,10 +1,10 @@
 """Systems that flew the same segments: mean success over training runs, paired differences, and the paper's orders.
 
-What makes a field hard is the same for two systems and cancels out in their difference, so they can be told apart
-though their own intervals overlap. A resample draws fields and, independently of them, the training runs of a system
-that has several, both with replacement (Owen 2007, the pigeonhole bootstrap): the interval then also says how another
-training might turn out. Runs drawn from few vary less than all possible runs would: with three, by a third less
-variance.
+A field that is hard for one system is hard for the other, which cancels out in their difference. So two systems may
+differ clearly though their own intervals overlap. A resample draws fields and, independently, the training runs of a
+system that has several, both with replacement (Owen 2007, the pigeonhole bootstrap): the interval then also says how
+another training might turn out. Runs drawn from a few vary less than all possible runs: with three, the variance is a
+third too small.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pvn.systems import SYSTEMS, PaperRow
 
 SOURCE = "Blukis, Misra, Knepper, Artzi: CoRL 2018, table 1"
 GAP = 3.0
-"""Points of success rate by which systems of the paper must differ for their order to mean something."""
+"""The order of two systems counts if the paper has them this many points of success rate apart."""
 COMPARED = tuple(name for name, system in SYSTEMS.items() if "test" in system.paper)
 """Systems of the table's first part, which fly both splits here."""
 ANALYSED = tuple(name for name, system in SYSTEMS.items() if system.paper and name not in COMPARED)
@@ -98,7 +98,7 @@ def _successes(runs: Sequence[Summary]) -> Values:
 
 
 def _shares(num_runs: int, bootstrap: Bootstrap, stream: int) -> Iterator[Values]:
-    """How large a share (resamples, R) each of R runs has in a resample that draws R of them with replacement."""
+    """The weight (resamples, R) of each of R runs in a resample that draws R of them with replacement."""
     return (counts / num_runs for counts in draw_counts(num_runs, bootstrap, stream))
 
 
@@ -161,7 +161,7 @@ def compare_orderings(rows: Mapping[Row, Runs]) -> list[Comparison]:
     The first is the better one in the paper. rows: see `table_rows`.
     """
     reported = {row: paper for row in rows if (paper := paper_row(*row)) is not None}
-    # A row of the paper for which two systems stand, like half the height, is compared once, as the first of them.
+    # Two of our systems may stand for one row of the paper, as for half the height: only the first is compared.
     distinct = {(paper, row[1]): row for row, paper in reversed(reported.items())}
     found = []
     for pair in combinations([row for row in reported if row in distinct.values()], 2):

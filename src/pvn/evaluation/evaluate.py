@@ -37,7 +37,7 @@ class Evaluated:
 
 
 def _first_paragraphs(segments: Sequence[Segment], limit: int | None) -> tuple[Segment, ...]:
-    """The segments by paragraph, to the end of the paragraph in which the limit is reached."""
+    """The segments by paragraph, to the end of the paragraph that reaches the limit."""
     chosen = list[Segment]()
     for paragraph in paragraphs_of(segments):
         if limit is None or len(chosen) < limit:
@@ -54,10 +54,10 @@ def read_split(
     needs_training: bool = False,
     in_paragraphs: bool = False,
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """The first `limit` segments of a split, and the training segments where they are needed and there are any.
+    """The first `limit` segments of a split, and all training segments if they are needed and there are any.
 
-    source: fly only segments whose instructions come from there; None for all. Training segments are always all.
-    in_paragraphs: in the order of paragraphs, to the end of the paragraph in which the limit is reached.
+    source: where the instructions of the first come from; None for anywhere. in_paragraphs: in the order of
+    paragraphs, to the end of the paragraph that reaches the limit.
     """
     if source is not None and source not in SOURCES:
         raise ValueError(f"source: got {source!r}, expected one of {', '.join(SOURCES)}, or None for all")
@@ -94,7 +94,7 @@ def make_pilots(
     changes: FlightChanges = FlightChanges(),
     device: str = "cpu",
 ) -> list[Pilot]:
-    """A pilot for each agent, with different names, each of which knows the words of the segments. See `evaluate`."""
+    """A pilot for each agent; they have different names, and know the words of the segments. See `evaluate`."""
     several = _as_list(agents)
     if not several:
         raise ValueError("agents: got none, expected one or more, such as pvn and oracle")
@@ -179,7 +179,7 @@ def evaluate(
     flights and summaries, in which an interrupted evaluation resumes; None saves nothing. runs: a folder of training
     runs whose agents fly instead of the shipped ones. changes: how flights differ from those the agents were trained
     for. in_paragraphs: also fly whole paragraphs, each instruction from where the last flight ended; a limit then
-    includes the rest of the paragraph in which it is reached. watch: called as flights are done.
+    includes the rest of the paragraph that reaches it. watch: called as flights are done.
     """
     needs_training = AVERAGE in _as_list(agents)
     segments, training = read_split(

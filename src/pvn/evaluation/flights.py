@@ -102,10 +102,10 @@ def fly_segments(segments: Sequence[Segment], pilot: Pilot, device: str) -> Flig
 
 
 def fly_paragraphs(paragraphs: Sequence[Sequence[Segment]], pilot: Pilot, device: str) -> Flights:
-    """Flights over whole paragraphs, all paragraphs in one batch; those of a paragraph one after the other.
+    """Flights over whole paragraphs, all paragraphs in one batch, the instructions of a paragraph one after the other.
 
-    The first flight of a paragraph starts where its first segment does, each other one where the last one ended. A
-    miss ends nothing: the next instruction is flown from wherever the drone is.
+    The first flight of a paragraph starts where its first segment does, every other where the one before ended. A miss
+    ends nothing: the next instruction is flown from wherever the drone is.
     """
     flown: list[list[Flights]] = [[] for _ in paragraphs]
     starts = [paragraph[0].task.start for paragraph in paragraphs]

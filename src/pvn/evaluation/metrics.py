@@ -26,13 +26,13 @@ from pvn.world.task import SUCCESS_M, Demonstration
 Booleans = npt.NDArray[np.bool_]
 
 SPACING = 0.5
-"""Paths are resampled this finely before they are compared, metres, so that the length of a step does not matter."""
+"""Paths are compared at points this close, metres, so that the length of a step does not matter."""
 NUM_MASSES = 64
 """Equal masses along a path for the earth mover's distance."""
 RADII = tuple(float(radius) for radius in range(1, 11))
 """Radii for the curve of success over radius, metres."""
 STILL = 1e-3
-"""Metres; a drone that moves less has not moved, but for rounding."""
+"""Metres; a drone that moves less has not moved."""
 ALTITUDE = SimulatorConfig().altitude
 
 
@@ -55,7 +55,7 @@ class FlightMetrics:
     ndtw: Points
     """Normalised dynamic time warping, 0 to 1."""
     sdtw: Points
-    """The same where it succeeds, else 0."""
+    """nDTW of a successful flight, else 0."""
     cls: Points
     """Coverage weighted by length score, 0 to 1."""
     emd: Points

@@ -12,7 +12,7 @@ from pvn.world.surroundings import describe_place
 from pvn.world.task import Task
 
 STAYED_WITHIN, TURNED_FROM = 1.0, 20.0
-"""A flight of less than so many metres that turns by at least so many degrees has only turned."""
+"""A flight shorter than the first, metres, that turns by at least the second, degrees, has only turned."""
 
 
 def count_steps(num_steps: int) -> str:
@@ -21,7 +21,7 @@ def count_steps(num_steps: int) -> str:
 
 
 def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: str = "") -> str:
-    """How a flight ended, in words: with a goal how far from it, metres; without one where, as describe_place says."""
+    """How a flight ended, in words. distance: from its goal, metres; place: where, for a flight without a goal."""
     where = place if distance is None else f"{distance:.1f} m from the goal"
     if not has_stopped:
         return f"never stopped in {count_steps(num_steps)}" + (f"; {where}" if where else "")
@@ -32,7 +32,7 @@ def outcome(distance: float | None, num_steps: int, has_stopped: bool, place: st
 
 
 def end_place(log: FlightLog, flight: int, task: Task) -> str:
-    """Where one flight of a log ended: "4 m from the gorilla"; if it only turned, "facing 90 degrees further left"."""
+    """Where a flight ended: "4 m from the gorilla"; a flight that only turned, "facing 90 degrees further left"."""
     turned = math.degrees(math.remainder(float(log.pose_world[flight, -1, 5]) - task.start[2], 2 * math.pi))
     has_stayed = bool(log.has_stopped[flight]) and float(log.select(flight).distance_flown()) < STAYED_WITHIN
     if has_stayed and abs(turned) >= TURNED_FROM:
@@ -49,9 +49,9 @@ def describe_flights(
 ) -> list[str]:
     """How each flight of a log ended, in words: "stopped 4 m from the gorilla after 17 steps".
 
-    goals: where each should have ended (x, y), field frame, metres; where there is one, the distance to it is given
-    instead of what is near. agent: who flew; the words of the instructions that it does not know, or reads as others,
-    are named.
+    goals: where each should have ended (x, y), field frame, metres; if there is one, the text gives the distance to it
+    instead of what is near. agent: who flew; the text then names words that the agent does not know, or reads as
+    others.
     """
     described = []
     for flight, task in enumerate(tasks):

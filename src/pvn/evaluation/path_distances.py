@@ -20,7 +20,7 @@ def travelled_along(path):
 
 @compiled
 def points_at(path, travelled, distances):
-    """Points (N, 2) at ascending distances (N,) along a path (P, 2); travelled (P,): of its points."""
+    """Points (N, 2) at ascending distances (N,) along a path (P, 2); travelled (P,): the distances of its points."""
     points, leg = np.empty((len(distances), 2)), 0
     for i in range(len(distances)):
         while leg < len(path) - 2 and travelled[leg + 1] < distances[i]:
@@ -43,7 +43,7 @@ def evenly_spaced(path, travelled, spacing):
 
 @compiled
 def spread_masses(path, travelled, count):
-    """Where (count, 2) equal masses lie that are spread evenly along a path (P, 2), each in the middle of its share."""
+    """Places (count, 2) of equal masses spread evenly along a path (P, 2), each in the middle of its part."""
     return points_at(path, travelled, travelled[-1] * (np.arange(count) + 0.5) / count)
 
 
@@ -144,10 +144,10 @@ def length_weighted_coverage(points, length, reference, reference_length, radius
 
 @compiled
 def transport_score(start, masses, cost, still):
-    """The share, 0 to 1, of the way from a drone that stayed at its start (2,) to one along the masses (N, 2).
+    """How much closer, 0 to 1, a flight came to the masses (N, 2) than a drone that stayed at its start (2,).
 
-    cost: of the drone's own path, metres. Where the masses do not leave the start either, by more than `still`, it is
-    1 or 0.
+    cost: the flight's own transport cost, metres. If the masses do not leave the start by more than `still`, it is 1
+    or 0.
     """
     unmoved = 0.0
     for i in range(len(masses)):

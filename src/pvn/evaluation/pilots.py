@@ -40,7 +40,7 @@ class Pilot:
     agent: Agent | None
     """The agent that the policy is; None for a pilot that reads no instructions."""
     config: SimulatorConfig
-    """Simulator settings of its flights."""
+    """The simulator's settings in its flights."""
     fingerprint: str
     """Identifies everything that its flights depend on."""
     make_policy: Callable[[Sequence[Demonstration]], Policy] = Oracle
@@ -68,9 +68,9 @@ def average_policy(segments: Sequence[Segment], limit: int = 2000) -> Average:
 
 
 def _weights(name: str, runs: Path | None) -> Path:
-    """The weights of a system: in a folder of runs, otherwise in the package.
+    """The weights of a system, from a folder of runs or else from the package.
 
-    A folder with the runs of other systems leaves this one to the package; one without any run is taken for a mistake.
+    A folder may hold runs of other systems only; a folder without any run is taken for a mistake.
     """
     own = None if runs is None else runs / name / AGENT_FILE
     if own is not None and own.exists():
@@ -144,7 +144,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
             f"{pilot.name}: got a changed yaw rate, stop threshold, look threshold, prediction interval or second "
             "stage, expected such changes only for a PVN with its own second stage; leave them out"
         )
-    # The agent's commands are shares of the same largest yaw rate, so each of them turns the drone faster.
+    # Commands are fractions of the largest yaw rate, so each of them now turns the drone faster.
     agent = pilot.agent.changed(
         simulator=replace(pilot.agent.simulator, max_yaw_rate=config.max_yaw_rate),
         stop_threshold=changes.stop_threshold,
@@ -163,7 +163,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
 
 
 def _changes_suffix(changes: FlightChanges) -> str:
-    """Suffix of a pilot's name for changed flights, so that their results have files of their own: "_yaw2_stop0.3"."""
+    """Suffix of a pilot's name for changed flights, so that their results have other files: "_yaw2_stop0.3"."""
     parts = {
         "altitude": changes.altitude,
         "yaw": None if changes.yaw_factor == 1.0 else changes.yaw_factor,
@@ -187,8 +187,8 @@ def load_pilot(
 ) -> Pilot:
     """The pilot of a system, of an agent's file (.safetensors), which is called by its folder, or of a loaded agent.
 
-    runs: a folder of training runs whose agents fly instead of the shipped ones. training: segments whose
-    mean the average pilot flies. changes: to its flights, in addition to those of the system; its name then says so.
+    runs: a folder of training runs whose agents fly instead of the shipped ones. training: segments whose mean the
+    average pilot flies. changes: to its flights, in addition to the system's own changes; its name then says so.
     """
     if isinstance(agent, Pilot):
         pilot = agent

@@ -27,7 +27,7 @@ from pvn.simulator.simulator import simulator_for
 from pvn.world.task import SUCCESS_M
 
 FIRST_AND_LAST = ("first", "last")
-"""The predictions of a flight that are kept and evaluated."""
+"""The predictions of a flight that are evaluated."""
 DISTRIBUTIONS = {"trajectory": TRAJECTORY, "goal": GOAL}
 FLIGHTS_PER_CHUNK = 64
 """Flights whose predictions are evaluated at a time, to limit memory."""
@@ -36,8 +36,8 @@ SIGMA_CELLS = VisitationLosses().sigma_cells
 
 
 WATCHED_PER_BATCH = {"cpu": 1, "cuda": 1024}
-"""By device. Flights whose predictions are watched stay in their batch until the last one has ended, so that half of
-its work is spent on flights that have already stopped; on a CPU, batching does not make up for that."""
+"""By device. Flights whose predictions are watched stay in their batch until the last one has ended, so half of the
+work is spent on flights that have already stopped; on a CPU, batching does not make up for that."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Predictions:
     first: Tensor
     """(N, 2, S, S) float32: logarithms of the trajectory's and the goal's distribution, predicted at the first step."""
     last: Tensor
-    """(N, 2, S, S) float32: the same, as they stood when the flight ended."""
+    """(N, 2, S, S) float32: the same at the end of the flight."""
 
     def __len__(self) -> int:
         return len(self.first)
 
 
 class _FirstAndLast:
-    """Watches a batch of flights and keeps the first and the last prediction of each."""
+    """Watches a batch of flights and remembers the first and the last prediction of each."""
 
     first: Tensor
     last: Tensor
@@ -86,7 +86,7 @@ def fly_with_predictions(
     device: str = "cpu",
     watch: Callable[[int], None] = lambda done: None,
 ) -> Predictions:
-    """Fly all segments, in batches, and keep the predictions, 64 KiB a flight. watch(done): called after each batch."""
+    """Fly all segments, in batches, with their predictions, 64 KiB a flight. watch(done): called after each batch."""
     parts: list[Predictions] = []
     for begin in range(0, len(segments), WATCHED_PER_BATCH[device]):
         parts.append(_fly_segments(segments[begin : begin + WATCHED_PER_BATCH[device]], pilot, device))
@@ -105,7 +105,7 @@ class PredictionQuality:
     bounds: Mapping[tuple[str, str], Bounds]
     """By prediction (first, last) and distribution (trajectory, goal)."""
     calibration: Mapping[str, Calibration]
-    """Of the goal distributions, by prediction."""
+    """How well calibrated the goal distributions are, by prediction."""
     spread_calibration: Mapping[str, Calibration]
     """The same for goals spread as in training."""
     goal_distance: Mapping[str, np.ndarray]
@@ -136,7 +136,7 @@ class PredictionQuality:
 def paths_in_map(paths: Sequence[np.ndarray], origin: Tensor) -> tuple[Tensor, Tensor]:
     """Points (B, P, 2) float64 evenly along paths (T, 2), field frame, in the map frames of poses (B, 3).
 
-    Each is padded with its end; the second result is how many (B,) points are not padding.
+    Each path is padded with its end; the second result is how many (B,) points are not padding.
     """
     points, num_points = padded_paths([resample(path) for path in paths])
     return to_map(torch.from_numpy(points), origin.double()), torch.from_numpy(num_points)

@@ -34,11 +34,11 @@ WORD_BINS: Mapping[str, tuple[int, int]] = {
 }
 """Lengths of instructions in words, first and last of each bin."""
 BEARINGS: Mapping[str, float] = {"ahead": 45.0, "side": 90.0, "behind": 180.0}
-"""Where the demonstrated path leads as seen from the drone at its start: at most so many degrees off its heading."""
+"""Where the demonstrated path leads from the start: at most so many degrees off the drone's heading."""
 BEARING_M = 3.0
-"""The bearing is that of the point this far along the path, metres."""
+"""How far along the path the point lies whose bearing counts, metres."""
 EARLY_STEPS = 2
-"""A flight that stops within so many steps has hardly begun."""
+"""A flight that stops within this many steps has hardly begun."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class ParagraphSummary:
     brought_to_end: Estimate
     """Paragraphs in which every instruction succeeded."""
     completed: Estimate
-    """Mean share of a paragraph's instructions that succeeded before the first that did not."""
+    """Mean share of a paragraph's instructions that succeeded before the first failure."""
     sr: Estimate
-    """Instructions that succeeded, whatever happened before them."""
+    """Instructions that succeeded, whatever happened before."""
     mean_distance: Estimate
     """Between the end of a flight and its goal, over all instructions."""
 
@@ -113,14 +113,14 @@ class Summary:
     split: str
     overall: Group
     seen: Group | None
-    """Segments whose phrases training may use; None if there are none. Instructions from no phrase are in neither."""
+    """Segments whose phrases training may use; None if there are none. Instructions without a phrase are in neither."""
     unseen: Group | None
     by_manoeuvre: Mapping[str, Group]
     """By kind of manoeuvre; a flight counts for each kind that it has."""
     by_length: Mapping[str, Group]
     """By number of words in the instruction."""
     by_bearing: Mapping[str, Group]
-    """By where the demonstrated path begins as seen from the drone: ahead of it, to a side, behind it."""
+    """By where the demonstrated path leads from the start, as the drone sees it: ahead, to a side, or behind."""
     successes: Mapping[int, tuple[bool, ...]]
     """By environment, whether each of its flights reached its goal, in their order. With these, systems that flew the
     same segments can be compared flight by flight."""
@@ -253,7 +253,7 @@ def manoeuvre_kinds(segment: Segment) -> list[str]:
 
 
 def start_bearing(segment: Segment) -> str:
-    """Where the demonstrated path leads from the start, as seen by the drone: ahead of it, to a side, behind it.
+    """Where the demonstrated path leads from the start, as the drone sees it: ahead, to a side, or behind.
 
     A path that leads nowhere, as in a turn on the spot, counts as ahead.
     """
@@ -281,7 +281,7 @@ def summarise(
     segments: Sequence[Segment],
     bootstrap: Bootstrap = Bootstrap(),
 ) -> Summary:
-    """Results of one system's B flights, one for each of B segments, in order; groups without a flight are left out."""
+    """Results of one system's B flights, one for each of B segments, in order; empty groups are left out."""
     if len(metrics) != len(segments):
         raise ValueError(f"flights: got {len(metrics)} and {len(segments)} segments, expected one flight for each")
     if not segments:
@@ -328,7 +328,7 @@ def summarise(
 
 
 def completed_shares(has_succeeded: Sequence[Sequence[bool]]) -> list[float]:
-    """For each paragraph, the share of its instructions before the first that did not succeed."""
+    """For each paragraph, the share of its instructions before the first failure."""
     return [[*own, False].index(False) / len(own) for own in has_succeeded]
 
 

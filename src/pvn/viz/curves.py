@@ -1,4 +1,4 @@
-"""Curves: losses during training, and success rates for narrower and wider goals."""
+"""Curves: losses during training, success by the radius of the goal, and how good predictions are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHASES = {
     "imitation/loss": ("imitation of the oracle, in training", "weighted sum of losses"),
     "DAggerFM/loss": ("DAggerFM, in training", "weighted sum of losses"),
 }
-"""Scalars of a training log that are drawn, by their names there: their titles, and what they are."""
+"""Scalars of a training log that are drawn, by name: title, and quantity."""
 DAGGER_NOTE = (
     "DAggerFM's loss is measured on its memory of flights. The first are the oracle's own; in iteration k the oracle "
     "flies only 0.92^k of the steps, so the memory fills with the learner's own, harder states, and the loss rises."
@@ -38,20 +38,20 @@ DAGGER_NOTE = (
 MIN_SMOOTHED = 50
 """Curves with at least this many points are smoothed."""
 MAX_BANDS = 6
-"""Intervals are drawn in panels with at most this many curves; more would be one grey cloud."""
+"""Intervals are drawn only in panels with at most this many curves; more would be one grey cloud."""
 LINE_STYLES = ("-", "--", ":")
 LABEL_GAP = 4.0
-"""Between the names of curves, percent."""
+"""Least distance between the names of curves, percent."""
 
 PREDICTIONS = dict(zip(FIRST_AND_LAST, (palette.FIRST_PREDICTION, palette.LAST_PREDICTION), strict=True))
 MARKERS = ("o", "^")
-"""Of flights in the plot of bounds, by channel of the distributions."""
+"""Markers in the plot of bounds, by channel of the distributions."""
 
 Curve = npt.NDArray[np.float64]
 
 
 def read_curves(logs: Path) -> dict[str, Curve]:
-    """Points (N, 2), step and value, of every scalar in a run's TensorBoard logs; those of a resumed run are joined."""
+    """Points (N, 2), step and value, of every scalar in a run's TensorBoard logs, before and after it was resumed."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     points: dict[str, dict[int, float]] = {}
@@ -65,7 +65,7 @@ def read_curves(logs: Path) -> dict[str, Curve]:
 
 
 def _readable(name: str, curve: Curve) -> Curve:
-    """A curve (N, 2) that can be read: running means, where there are many points."""
+    """A curve (N, 2) that can be read: running means if there are many points."""
     if "/dev_" in name:  # measured now and then, and logged again at every step in between
         return curve[np.diff(curve[:, 1], prepend=np.nan) != 0]
     if len(curve) < MIN_SMOOTHED:
@@ -90,7 +90,7 @@ def _add_shared_legend(figure: Figure, cells: Iterable[Axes]) -> None:
 
 
 def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: Sequence[str]) -> None:
-    """Write a panel for each phase of training with the curves of all runs that have it.
+    """Write a panel for each phase of training, with the curves of all runs that have it.
 
     curves: points (N, 2), step and value, by system and scalar. names: all systems, so that each has the same
     colour in every figure.
@@ -112,7 +112,7 @@ def draw_learning(path: Path, curves: Mapping[str, Mapping[str, Curve]], names: 
             if phase in run:
                 colour, style = colours[system]
                 curve = _readable(phase, run[phase])
-                mark = "o" if len(curve) == 1 else ""  # of which no line can be drawn
+                mark = "o" if len(curve) == 1 else ""  # a single point makes no line
                 cell.plot(*curve.T, style, color=colour, label=system, linewidth=1.6, marker=mark)
         title, quantity = PHASES[phase]
         cell.set_title(title, fontsize=11)
@@ -167,7 +167,7 @@ def _draw_radii(axis: Axes, summaries: Sequence[Summary], colours: Mapping[str, 
 
 
 def _of_split(summaries: Sequence[Summary], preferred: str) -> list[Summary]:
-    """Those of the preferred split, or of the first that there is."""
+    """The results on the preferred split, or on the first that there is."""
     splits = [summary.split for summary in summaries]
     split = preferred if preferred in splits else splits[0]
     return [summary for summary in summaries if summary.split == split]
@@ -219,7 +219,7 @@ def _draw_reliability(axis: Axes, quality: PredictionQuality) -> None:
 
 
 def _draw_bounds(axis: Axes, quality: PredictionQuality) -> None:
-    """What each flight lost beside what the theorem allows, by its last prediction."""
+    """What each flight lost beside what the theorem allows by its last prediction."""
     greatest = 1.0
     for name, channel in DISTRIBUTIONS.items():
         found = quality.bounds["last", name]

@@ -51,7 +51,7 @@ def illustrate_results(folder: Path, summaries: Sequence[Summary], runs: Path) -
 
 
 def illustrate_prediction_quality(picture: Path, report: Mapping[str, Any]) -> Illustration:
-    """The calibration of PVN's goals and its bounds, in the picture that was drawn when they were evaluated."""
+    """Calibration of PVN's goals, and the bounds, in the picture that their evaluation drew."""
     errors = {when: report[when]["calibration"]["error"] for when in FIRST_AND_LAST}
     bound = report["last"]["bound"]["goal"]
     return Illustration(
@@ -94,7 +94,7 @@ def illustrate_flights(
         Illustration(
             "How predictions evolve (the paper's figure 4)",
             evolution,
-            "Development segments drawn at random from those flown long enough for four predictions. Left: the "
+            "Development segments, drawn at random from flights long enough for four predictions. Left: the "
             "demonstrated path dashed, the flown path blue, the goal region an orange circle. Middle: the predicted "
             "trajectory violet, the predicted goal orange, the drone a white dot. Right: the first three channels of "
             "the last semantic map. The same as vector graphics: evolution.pdf.",

@@ -27,7 +27,7 @@ TWO_DECIMALS = ("spl", "ndtw", "sdtw", "cls", "semd", "collisions_per_100m")
 
 
 def _with_interval(estimate: Estimate) -> str:
-    """A value and its interval; where there is none, which a table says once, the value alone."""
+    """A value and its interval, if there is one; a table says once that there is none."""
     return f"{estimate.value:.1f}" + ("" if estimate.interval is None else f" [dim]{estimate.bracket()}[/dim]")
 
 
@@ -36,7 +36,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _print(console: Console, table: Table, estimates: Iterable[Estimate]) -> None:
-    """Print a table, and below it a line if some of the estimates in it have no interval."""
+    """Print a table, and below it a line if some of its estimates have no interval."""
     console.print(table)
     has_interval = [estimate.interval is not None for estimate in estimates]
     if not all(has_interval):
@@ -52,7 +52,7 @@ def titled_table(title: str, *headings: str) -> Table:
 
 
 def _groups(summary: Summary) -> dict[str, Group | None]:
-    """The summary's groups, by the names that a reader sees."""
+    """The summary's groups, by the names in the table."""
     phrases: dict[str, Group | None] = {"seen phrases": summary.seen, "unseen phrases": summary.unseen}
     lengths = {f"{words} words": group for words, group in summary.by_length.items()}
     bearings = {f"path: {where}": group for where, group in summary.by_bearing.items()}
@@ -113,18 +113,18 @@ def print_results(
 
 
 def _print_circles(console: Console, summaries: Sequence[Summary]) -> None:
-    """How far round a landmark flights went that were told to circle it."""
+    """How far round a landmark flights went whose instructions ask for a circle."""
     rows = [
         (summary.system, amount, circled.flights, circled.median_swept, circled.flown, circled.flown_and_reached)
         for summary in summaries
         for amount, circled in summary.circles.items()
     ]
     headings = ("system", "circle", "flights", "median swept", "flown %", "flown and reached %")
-    _print_angles(console, "flights told to circle a landmark (docs/metrics.md)", headings, rows)
+    _print_angles(console, "flights that should circle a landmark (docs/metrics.md)", headings, rows)
 
 
 def _print_facing(console: Console, summaries: Sequence[Summary]) -> None:
-    """Which way flights face at their ends, where some of them were told to turn there."""
+    """Which way flights face at their ends, if some of them should turn there."""
     rows = [
         (summary.system, end, faced.flights, faced.median_off, faced.faced, faced.faced_and_reached)
         for summary in summaries

@@ -31,10 +31,9 @@ def print_flights(
 ) -> None:
     """A line for each flight: its instruction, how far it flew, and how it ended.
 
-    goals: where each flight should end (x, y), field frame; None for one without a goal. labels: what the flights are
-    called; without them they are numbered. headings: which way each flight with a goal should face at its end, radians,
-    field frame; None where no turn was asked for. is_own_world: whether the tasks' layouts are what the drones flew
-    over.
+    goals: where each flight should end (x, y), field frame; None for a flight without a goal. labels: names of the
+    flights, by default numbers. headings: which way each flight with a goal should face at its end, radians, field
+    frame; None if its instruction asks for no turn. is_own_world: whether the drones flew over the tasks' layouts.
     """
     flown = log.distance_flown()
     table = Table(title=title)
@@ -120,7 +119,7 @@ def print_corpus_report(report: dict[str, Any]) -> None:
 
 
 def print_alignments(alignment: Alignment) -> None:
-    """The words aligned with each class, best first; those that its references contain in bold."""
+    """The words aligned with each class, best first; words in a reference to the class are bold."""
     sensible = sensible_words(alignment)
     table = Table(title="words aligned with each landmark class, best first")
     table.add_column("class")
