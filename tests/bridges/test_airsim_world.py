@@ -54,7 +54,7 @@ def image_of(client, camera, image_type):
 
 def test_a_refused_motion_is_told_once_on_the_servers_console(client, caplog):
     client.enableApiControl(False)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         for _ in range(3):
             client.moveToPositionAsync(1, 0, -4, 2).join()  # which raises nothing, whatever the answer
     told = [record.message for record in caplog.records]
@@ -62,7 +62,7 @@ def test_a_refused_motion_is_told_once_on_the_servers_console(client, caplog):
 
 
 def test_a_script_that_prints_a_counter_does_not_silence_what_is_refused_later(serve, caplog):
-    with serve(quality="fast") as served, caplog.at_level(logging.WARNING):
+    with serve(quality="fast") as served, caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         client = connect(served)
         for number in range(MAX_TOLD + 20):
             client.simPrintLogMessage("step ", str(number))
@@ -75,14 +75,14 @@ def test_a_script_that_prints_a_counter_does_not_silence_what_is_refused_later(s
 
 @pytest.mark.long
 def test_a_goal_beyond_the_border_is_flown_as_far_as_the_border(client, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         assert client.moveToPositionAsync(80, 0, -5, 12).get() is True
     assert position_of(client) == pytest.approx([35, 0, -5], abs=0.2), "10 m beyond the fence"
     assert "flown to (35, 0, -5) instead; --border open has no fence" in caplog.text
 
 
 def test_meeting_the_border_is_told(serve, caplog):
-    with serve(quality="fast") as served, caplog.at_level(logging.WARNING):
+    with serve(quality="fast") as served, caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         client = connect(served)
         client.simSetVehiclePose(Pose(Vector3r(34, 0, -5)), True)
         client.moveByVelocityAsync(4, 0, 0, 2).join()
@@ -169,7 +169,7 @@ def test_objects_can_be_spawned_moved_numbered_and_destroyed(client):
 def test_whoever_lifts_or_tilts_an_object_is_told_that_it_stands_upright_on_the_ground(client, caplog):
     name = client.simListSceneObjects()[0]
     pose = client.simGetObjectPose(name)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         assert client.simSetObjectPose(name, pose) and not caplog.records, "it stands as it stood"
         for lifted, tilted in ((2.0, 0.0), (0.0, 0.1)):
             other = Pose(pose.position - Vector3r(0, 0, lifted), cosysairsim.euler_to_quaternion(tilted, 0, 0))
@@ -313,7 +313,7 @@ def test_sight_ends_at_the_ground(client):
 
 
 def test_calls_without_effect_are_accepted_and_told_once(client, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="pvn.bridges"):
         for _ in range(2):
             client.simSetTraceLine([1.0, 0.0, 0.0, 1.0], 5)
         client.simPrintLogMessage("height: ", "5")
