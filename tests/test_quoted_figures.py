@@ -300,7 +300,7 @@ def test_a_page_quotes_what_is_printed(quote, undrawn, tmp_path, monkeypatch):
     sentence, quoted = quote.quoted()
     found = [as_written(value, like) for value, like in zip(quote.figures(), quoted, strict=True)]
     assert quoted == found, (
-        f'{quote.page}: mend the sentence "{sentence}": it has the figures {", ".join(quoted)}, but {quote.source} gives '
+        f'{quote.page}: mend the sentence "{sentence}": it has {", ".join(quoted)}, but {quote.source} gives '
         f"{', '.join(found)}"
     )
 
