@@ -1,5 +1,6 @@
 """Films of flights."""
 
+import itertools
 import weakref
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pvn.viz import film
+from pvn.viz import film, palette
 from pvn.viz.film import (
     FIELD,
     FRAMES_PER_STEP,
@@ -68,6 +69,16 @@ def test_between_steps_only_the_drone_its_view_its_trail_and_the_curves_move(one
     own_left, own_top = right - 10 - OWN_PX[0], bottom - 10 - 72
     assert not changed[own_top : bottom - 10, own_left + 32 : right - 10].any(), "the agent's own picture stays"
     assert not changed[:112].any() and not changed[480:, 624:1040].any(), "nor do title and maps move"
+
+
+@pytest.mark.long
+def test_frames_are_in_order_and_the_trail_grows_from_each_to_the_next(record):
+    frames = list(draw_frames(replace(record, moments=record.moments[4:7]), every=2))
+    left, top, right, bottom = FIELD
+    blue = np.array(palette.rgb_bytes(palette.FLOWN))
+    lengths = [int((abs(frame[top:bottom, left:right] - blue.astype(int)).max(-1) < 40).sum()) for frame in frames]
+    assert len(lengths) == 10 and lengths[0] < lengths[-1] - 20
+    assert all(after > before - 4 for before, after in itertools.pairwise(lengths)), lengths
 
 
 @pytest.mark.long
