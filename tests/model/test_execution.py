@@ -235,3 +235,23 @@ def test_in_training_stage_2_may_see_nothing_but_always_knows_how_far_it_is():
     first, last = (pilot(torch.cat([crops, row.expand(2, -1)], 1)) for row in torch.eye(3)[[0, 2]])
     assert torch.equal(first[0], first[1]), "whatever is around"
     assert (first - last).abs().min() > 1e-3
+
+
+@torch.no_grad()
+def test_stage_2_by_hand():
+    """One hidden layer with a leaky rectifier; inputs and hidden layer lead to the outputs."""
+    torch.manual_seed(0)
+    pilot, seen = ExecutionModel(ExecutionConfig()).eval(), torch.randn(4, 288)
+    hidden = seen @ pilot.hidden.weight.T + pilot.hidden.bias
+    hidden = torch.where(hidden < 0, 0.01 * hidden, hidden)
+    expected = torch.cat([seen, hidden], -1) @ pilot.output.weight.T + pilot.output.bias
+    assert torch.allclose(pilot(seen), expected, atol=1e-5)
+
+
+def test_a_part_that_rules_a_place_out_still_has_a_fiftieth_of_the_likeliest_ones_likelihood():
+    """So that one wrong prediction does not settle where a drone is."""
+    parts, here = torch.zeros(1, 2, GRID.size, GRID.size), torch.zeros(1, 3)
+    parts[:, 1] = 1.0
+    after = update_progress(torch.tensor([[1.0, 0.0]]), parts, here, GRID)[0]
+    stays, moves_on = 0.85 * 0.02, 0.15 * 1.02
+    assert after.tolist() == pytest.approx([stays / (stays + moves_on), moves_on / (stays + moves_on)], rel=1e-4)

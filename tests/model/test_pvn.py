@@ -14,12 +14,9 @@ from pvn.model.execution import ExecutionModel, look_around, to_action
 from pvn.model.instruction import pad_tokens
 from pvn.model.mapping import Frames
 from pvn.model.pvn import PVN, IdealAct
-from pvn.model.visitation import GOAL, VisitationModel
-from pvn.rollout.flight import fly
+from pvn.model.visitation import VisitationModel
 from pvn.rollout.oracle import Oracle
 from pvn.simulator.interface import Observation, SimulatorConfig
-from pvn.simulator.simulator import simulator_for
-from pvn.systems import load_agent
 
 SIMULATOR, CPU = SimulatorConfig(quality="fast"), torch.device("cpu")
 
@@ -130,27 +127,6 @@ def test_stage_2_learns_in_every_parameter_from_true_distributions_and_stage_1_n
     assert all(has_gradient(parameter) for parameter in pilot.parameters())
     assert all(parameter.grad is None for parameter in agent.visitation.parameters())
     assert not flown[0].after.output.requires_grad, "nothing is learned in flight"
-
-
-@pytest.mark.long
-def test_an_ideal_second_stage_stops_at_the_most_likely_goal(quick_pvn, meadow):
-    tasks = [segment.task for segment in meadow["dev"]][:6]
-    agent = IdealAct(load_agent(quick_pvn))
-    memories = []
-
-    def keep(step, observation, action, memory):
-        memories.append(memory)
-
-    simulator = simulator_for(tasks, config=SimulatorConfig(camera=agent.camera))
-    log = fly(simulator, tasks, agent, horizon=45, watch=keep)
-    for flight in log.has_stopped.nonzero()[:, 0].tolist():
-        last = memories[int(log.num_steps[flight]) - 1]
-        cell = last.visitation.log_probability[flight, GOAL].argmax()
-        x, y, yaw = last.origin[flight]
-        forward, left = agent.visitation.places[cell]
-        goal = torch.stack([x + forward * yaw.cos() - left * yaw.sin(), y + forward * yaw.sin() + left * yaw.cos()])
-        assert float((log.end_world[flight] - goal).norm()) < 2.0
-    assert log.has_stopped.sum() >= 3
 
 
 def test_a_flight_that_continues_another_has_its_map_and_nothing_else_of_it(agent, flown, tasks):
