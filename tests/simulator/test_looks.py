@@ -11,7 +11,7 @@ import torch
 from pvn.evaluation.evaluate import make_pilots
 from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator.interface import SimulatorConfig
-from pvn.simulator.looks.photographer import scene_maker
+from pvn.simulator.looks.photographer import OtherRenderer, scene_maker
 from pvn.simulator.looks.scene import GRASS, WATER, Part, parts_of
 from pvn.simulator.meshes import landmark_mesh
 from pvn.simulator.simulator import Simulator
@@ -93,10 +93,11 @@ def test_a_landmark_lies_where_it_lies_in_our_own_picture(look, view):
 def test_another_look_changes_pictures_and_nothing_else(look):
     layouts, starts = [sample_layout(3), sample_layout(4)], torch.tensor([[10.0, 10, 0], [20, 30, 1], [10, 10, 0]])
     observed = {}
-    for config in (SimulatorConfig(), SimulatorConfig(look=look)):
+    for drawn_by, photographer in {"own": None, look: OtherRenderer(look)}.items():
+        config = SimulatorConfig(photographer=photographer)
         simulator = Simulator(layouts, 3, field_index=[0, 1, 0], config=config)
         simulator.reset(starts)
-        observed[config.look] = simulator.step(torch.tensor([[3.0, 0.5, 0.0]] * 3))
+        observed[drawn_by] = simulator.step(torch.tensor([[3.0, 0.5, 0.0]] * 3))
     own, other = observed["own"], observed[look]
     assert torch.equal(own.pose_world, other.pose_world) and torch.equal(own.velocity_world, other.velocity_world)
     assert other.image.shape == own.image.shape and other.image.dtype == torch.uint8
@@ -116,14 +117,12 @@ def test_a_renderer_that_is_not_installed_says_what_to_install(look, monkeypatch
 def test_pilots_who_fly_blind_need_no_other_renderer(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     monkeypatch.delitem(sys.modules, "pvn.simulator.looks.mujoco_renderer", raising=False)
-    config = SimulatorConfig(quality="none", look="mujoco")
+    config = SimulatorConfig(quality="none", photographer=OtherRenderer("mujoco"))
     assert not Simulator([sample_layout(3)], 1, config=config).observe().image.any()
 
 
 def test_flights_with_another_look_are_kept_apart():
     (own,), (other,) = (make_pilots("pvn", changes=FlightChanges(look=look)) for look in ("own", "mujoco"))
     assert (own.name, other.name) == ("pvn", "pvn_mujoco")
-    assert own.fingerprint != other.fingerprint and other.config.look == "mujoco"
+    assert own.fingerprint != other.fingerprint and other.config.photographer == OtherRenderer("mujoco")
     assert str(own.config) != str(other.config)
-    with pytest.raises(ValueError, match="look: got 'unreal', expected one of"):
-        SimulatorConfig(look="unreal")

@@ -196,7 +196,7 @@ def _batches(segments: Sequence[Segment], pilot: Pilot, device: str, in_paragrap
     if device == "cpu":
         size = min(size, len(units) // LEAST_BATCHES)
     # In paragraphs, flights stay to the end of their batch; other renderers draw one picture at a time.
-    is_alone = pilot.config.look != "own" or (in_paragraphs and device == "cpu")
+    is_alone = pilot.config.photographer is not None or (in_paragraphs and device == "cpu")
     size = 1 if is_alone else max(size, 1)
     return [units[begin : begin + size] for begin in range(0, len(units), size)]
 
@@ -257,7 +257,7 @@ def _fly_batches(
         return fly_segments([segment for (segment,) in batch], pilot, device)
 
     # Other renderers are bound to the thread that began with them.
-    num_threads = num_cores() if device == "cpu" and pilot.config.look == "own" else 1
+    num_threads = num_cores() if device == "cpu" and pilot.config.photographer is None else 1
     # Closed at once, also by Ctrl-C: otherwise the threads would fly what is left before the program ends.
     with closing(_in_order(fly_one, batches[ends.index(done) :], num_threads)) as flown:
         for flights in flown:

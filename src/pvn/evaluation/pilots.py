@@ -21,6 +21,7 @@ from pvn.rollout.oracle import Oracle
 from pvn.rollout.policy import Policy
 from pvn.rollout.trivial_pilots import Average, Stop
 from pvn.simulator.interface import SimulatorConfig
+from pvn.simulator.looks.photographer import OtherRenderer
 from pvn.simulator.simulator import simulator_for
 from pvn.systems import AGENT_FILE, SYSTEMS, TRUE_DISTRIBUTIONS, FlightChanges, find_system, load_agent, shipped_weights
 from pvn.world.task import Demonstration
@@ -134,7 +135,7 @@ def change_flights(pilot: Pilot, changes: FlightChanges) -> Pilot:
         pilot.config,
         altitude=pilot.config.altitude if changes.altitude is None else changes.altitude,
         max_yaw_rate=pilot.config.max_yaw_rate * changes.yaw_factor,
-        look=pilot.config.look if changes.look == "own" else changes.look,
+        photographer=pilot.config.photographer if changes.look == "own" else OtherRenderer(changes.look),
     )
     pilot = replace(pilot, config=config, fingerprint=f"{changes} {pilot.sigma_cells:g} {pilot.fingerprint}")
     if changes == FlightChanges(altitude=changes.altitude, look=changes.look):

@@ -32,6 +32,20 @@ GRASS_CONTRAST = 1.8
 """How much softened grass differs from its mean, compared with a plain mean of nine cells."""
 
 
+def camera_row(position: npt.ArrayLike, right_down_ahead: Sequence[npt.NDArray[np.floating]], camera: Camera) -> Array:
+    """A pinhole camera (18,) at a position (3,) with three unit vectors (3,), field frame.
+
+    The pictures of drones come from `rendering.point_camera`, which does the same for whole batches.
+    """
+    right, down, ahead = right_down_ahead
+    row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
+    row[ORIGIN : ORIGIN + 3] = position
+    row[AHEAD : AHEAD + 3] = ahead - (right * camera.width + down * camera.height) / 2 / camera.focal_px
+    row[AHEAD_U : AHEAD_U + 3] = right / camera.focal_px
+    row[AHEAD_V : AHEAD_V + 3] = down / camera.focal_px
+    return row
+
+
 def looking_at(
     position: tuple[float, float, float],
     target: tuple[float, float, float],
@@ -44,28 +58,14 @@ def looking_at(
     ahead = ahead / np.linalg.norm(ahead)
     right = np.array([ahead[1], -ahead[0], 0.0])
     right /= np.linalg.norm(right)
-    down = np.cross(ahead, right)
-    focal_px = width / 2 / math.tan(horizontal_view / 2)
-    row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
-    row[ORIGIN : ORIGIN + 3] = position
-    row[AHEAD : AHEAD + 3] = ahead - (right * width + down * height) / 2 / focal_px
-    row[AHEAD_U : AHEAD_U + 3] = right / focal_px
-    row[AHEAD_V : AHEAD_V + 3] = down / focal_px
-    return row
+    camera = Camera(width=width, height=height, horizontal_view=horizontal_view)
+    return camera_row(position, (right, np.cross(ahead, right), ahead), camera)
 
 
 def on_drone(pose_world: npt.NDArray[np.floating], camera: Camera) -> Array:
     """The camera (18,) of a drone at a pose (6,), field frame."""
-    turn = rotation_world_body(torch.from_numpy(np.array([pose_world[3:]], np.float64)))[0] @ rotation_body_camera(
-        camera
-    )
-    right, down, ahead = turn.numpy().T
-    row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
-    row[ORIGIN : ORIGIN + 3] = pose_world[:3]
-    row[AHEAD : AHEAD + 3] = ahead - (right * camera.width + down * camera.height) / 2 / camera.focal_px
-    row[AHEAD_U : AHEAD_U + 3] = right / camera.focal_px
-    row[AHEAD_V : AHEAD_V + 3] = down / camera.focal_px
-    return row
+    world_body = rotation_world_body(torch.from_numpy(np.array([pose_world[3:]], np.float64)))[0]
+    return camera_row(pose_world[:3], tuple((world_body @ rotation_body_camera(camera)).numpy().T), camera)
 
 
 def from_above(west: float, south: float, metres_across: float, pixels_across: int) -> Array:

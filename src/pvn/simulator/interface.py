@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from torch import Tensor
 
 from pvn.geometry import Camera
 from pvn.simulator.quadcopter import HIGHEST, LOWEST, Airframe
+from pvn.world.layout import Layout
 
 Quality = Literal["none", "fast", "full"]
 Look = Literal["own", "mujoco", "pybullet"]
+"""Who draws the pictures that a policy gets."""
 
 FORWARD, TURN, STOP = 0, 1, 2
+
+
+class Photographer(Protocol):
+    """Takes pictures of fields."""
+
+    def take(self, layouts: Sequence[Layout], pose_world: Tensor, camera: Camera) -> Tensor:
+        """Pictures (K, H, W, 3) uint8 of K layouts from drones at poses (K, 6), field frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +47,8 @@ class SimulatorConfig:
     """The first-person camera."""
     airframe: Airframe = Airframe()
     """The quadcopter."""
-    look: Look = "own"
-    """Who takes the pictures that a policy gets: our renderer, or another, with the same camera (`looks`)."""
+    photographer: Photographer | None = None
+    """Takes the pictures instead of our renderer, with the same camera; see `looks`."""
 
     def __post_init__(self) -> None:
         for name in ("step_seconds", "altitude", "max_speed", "max_yaw_rate"):
@@ -49,8 +59,6 @@ class SimulatorConfig:
             raise ValueError(f"altitude: got {self.altitude} m, expected {LOWEST} to {HIGHEST:g} m")
         if self.quality not in get_args(Quality):
             raise ValueError(f"quality: got {self.quality!r}, expected one of {get_args(Quality)}")
-        if self.look not in get_args(Look):
-            raise ValueError(f"look: got {self.look!r}, expected one of {get_args(Look)}")
 
     @property
     def max_action(self) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,9 +37,6 @@ from pvn.simulator.quadcopter import (
 from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V, NUM_CAMERA_COLUMNS, ORIGIN, Lens
 from pvn.world.layout import FIELD_SIZE, Layout
 from pvn.world.task import Task, distinct_layouts
-
-if TYPE_CHECKING:
-    from pvn.simulator.looks.photographer import Photographer
 
 GROUND_LEVEL = 0.02
 """What is seen lower than this, metres, and is no landmark, is ground, not fence."""
@@ -124,12 +121,6 @@ class Simulator:
         self.config = config
         self._lens = Lens(float(camera.width), float(camera.height), float(camera.focal_px), float(camera.tilt))
         self._num_substeps = max(1, round(config.step_seconds / SUBSTEP_SECONDS))
-        self._photographer: Photographer | None = None
-        if config.look != "own" and config.quality != "none":
-            # Imported here: other renderers are optional, and take a second to load.
-            from pvn.simulator.looks.photographer import photographer_for
-
-            self._photographer = photographer_for(config.look, camera)
 
     def renderer(self, config: SimulatorConfig) -> Simulator:
         """A simulator of one flight in the same fields, with other settings.
@@ -284,9 +275,9 @@ class Simulator:
 
     def _paint(self, cameras: Tensor, pose_world: Tensor, field_index: Tensor, image: Tensor) -> None:
         """Fill pictures (K, H, W, 3) uint8 by cameras (K, 18), those of drones at poses (K, 6), in fields (K,)."""
-        if self._photographer is not None:
+        if self.config.photographer is not None:
             layouts = [self.layouts[field] for field in field_index.tolist()]
-            image.copy_(self._photographer.take(layouts, pose_world))
+            image.copy_(self.config.photographer.take(layouts, pose_world, self.config.camera))
         else:
             is_full = self.config.quality == "full"
             self._functions.paint(cameras, self._traced, field_index, self._num_solids, is_full, image)

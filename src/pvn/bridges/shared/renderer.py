@@ -12,8 +12,8 @@ import torch
 from pvn.bridges.shared.frames import Quaternion, Vector, rotate_vector, rotation_from_pitch, rotation_from_yaw
 from pvn.geometry import Camera
 from pvn.simulator import cpu
+from pvn.simulator.cameras import camera_row
 from pvn.simulator.fields import num_solids, pack
-from pvn.simulator.rendering import AHEAD, AHEAD_U, AHEAD_V, NUM_CAMERA_COLUMNS, ORIGIN
 from pvn.world.layout import Layout
 
 COLLISION_DISTANCE_M = 0.3
@@ -34,12 +34,7 @@ def make_camera_row(position: Vector, rotation: Quaternion, camera: Camera) -> F
 @functools.lru_cache(maxsize=256)  # clients ask for several pictures before the camera moves on
 def _camera_row(position: Vector, rotation: Quaternion, camera: Camera) -> Floats:
     ahead, left, up = (np.array(rotate_vector(rotation, axis)) for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
-    row = np.zeros(NUM_CAMERA_COLUMNS, np.float32)
-    row[ORIGIN : ORIGIN + 3] = position
-    row[AHEAD : AHEAD + 3] = ahead + (left * camera.width + up * camera.height) / 2 / camera.focal_px
-    row[AHEAD_U : AHEAD_U + 3] = -left / camera.focal_px
-    row[AHEAD_V : AHEAD_V + 3] = -up / camera.focal_px
-    return row
+    return camera_row(position, (-left, -up, ahead), camera)
 
 
 CUBE_FACE_CAMERA = Camera(width=8, height=8, tilt=0.0)

@@ -1,9 +1,10 @@
-"""Who takes a flight's pictures where it is not our renderer."""
+"""Pictures of flights by other renderers."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +16,6 @@ from pvn.geometry import Camera, rotation_body_camera, rotation_world_body
 from pvn.simulator.interface import Look
 from pvn.simulator.looks.scene import Part, parts_of
 from pvn.world.layout import Layout
-
-FIELDS_KEPT = 16
-"""Fields that are kept ready to be drawn."""
 
 
 class Scene(Protocol):
@@ -52,34 +50,22 @@ def scene_maker(look: Look) -> MakeScene:
         ) from error
 
 
-class Photographer:
-    """Takes pictures of fields with one renderer and one camera."""
+@functools.lru_cache(maxsize=16)
+def _scene(look: Look, layout: Layout, camera: Camera) -> Scene:
+    return scene_maker(look)(parts_of(layout), camera)
 
-    def __init__(self, look: Look, camera: Camera) -> None:
-        self.camera, self._make_scene = camera, scene_maker(look)
-        self._scenes: list[tuple[Layout, Scene]] = []
 
-    def _scene(self, layout: Layout) -> Scene:
-        """The scene of a layout, which is kept; of all, those that were asked for last."""
-        for place, (other, scene) in enumerate(self._scenes):
-            if other is layout or other == layout:
-                self._scenes.append(self._scenes.pop(place))
-                return scene
-        scene = self._make_scene(parts_of(layout), self.camera)
-        self._scenes = [*self._scenes[1 - FIELDS_KEPT :], (layout, scene)]
-        return scene
+@dataclass(frozen=True)
+class OtherRenderer:
+    """Takes pictures of fields with another renderer."""
 
-    def take(self, layouts: Sequence[Layout], pose_world: Tensor) -> Tensor:
+    look: Look
+
+    def take(self, layouts: Sequence[Layout], pose_world: Tensor, camera: Camera) -> Tensor:
         """Pictures (K, H, W, 3) uint8, on the host, of K layouts from drones at poses (K, 6), field frame."""
         pose = pose_world.double().cpu()
-        axes = (rotation_world_body(pose[:, 3:]) @ rotation_body_camera(self.camera)).numpy()
+        axes = (rotation_world_body(pose[:, 3:]) @ rotation_body_camera(camera)).numpy()
         return torch.stack([
-            torch.from_numpy(np.array(self._scene(layout).picture(place, turn)))
+            torch.from_numpy(np.array(_scene(self.look, layout, camera).picture(place, turn)))
             for layout, place, turn in zip(layouts, pose[:, :3].numpy(), axes, strict=True)
         ])  # fmt: skip
-
-
-@functools.lru_cache(maxsize=4)
-def photographer_for(look: Look, camera: Camera) -> Photographer:
-    """The photographer of a look, the same each time, so that a field is made once for all flights through it."""
-    return Photographer(look, camera)
