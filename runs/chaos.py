@@ -153,8 +153,9 @@ class Trial:
         return {str(path.relative_to(self.out)): hashlib.sha256(_content(path)).hexdigest() for path in paths}
 
     def partial(self) -> list[str]:
-        """Files that are not finished."""
-        return [str(path) for path in self.disk.rglob("*") if ".partial" in path.name]
+        """Files that are not finished, but for logs and how long everything took."""
+        paths = (path for path in self.disk.rglob("*") if not UNCOMPARED & {*path.parts})
+        return [str(path) for path in paths if ".partial" in path.name]
 
     def halves(self) -> list[str]:
         """Files that look finished and are not whole."""

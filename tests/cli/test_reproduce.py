@@ -42,6 +42,7 @@ def test_a_reproduction_is_resumed_and_does_nothing_twice(printed):
     first = json.loads(Path("made/times/corpus.json").read_text())
     # As if it had been killed in between: one summary is missing, one system was never asked for.
     Path("made/results/oracle_test_9.json").unlink()
+    Path("made/times/.evaluate_oracle_test.host.7.partial.json").write_text("{")
     text = printed(f"{command} average oracle")
     assert text.count("already finished") == 2
     assert "evaluate oracle test: starts" in text and "evaluate average dev: starts" in text

@@ -69,6 +69,7 @@ def test_runs_of_the_same_seeds_are_resampled_as_pairs(with_successes):
     paired = difference_of(one, less, QUICK)
     independent = difference_of(one, {seed + 7: run for seed, run in less.items()}, QUICK)
     assert paired.points == pytest.approx(independent.points) and paired.interval.low > 0 > independent.interval.low
+    assert difference_of(one, dict(reversed(less.items())), QUICK) == paired, "whatever order the seeds come in"
 
 
 def test_other_flights_are_not_paired_and_one_field_tells_nothing(with_successes):

@@ -252,7 +252,8 @@ class Reproduce:
             step.result: read_summary(step.output) for step in steps.values() if step.result and step.is_finished
         }
         write_summaries(self.out / "results.json.xz", results)
-        times = [read_json(path) for path in (self.out / "times").glob("*.json")]
+        # Not hidden ones: a kill may have left one of these half written.
+        times = [read_json(path) for path in (self.out / "times").glob("[!.]*.json")]
         times = sorted(times, key=lambda one: list(steps).index(one["step"]) if one["step"] in steps else len(steps))
         provenance = Provenance(
             preset=self.preset,
