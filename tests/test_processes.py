@@ -4,12 +4,10 @@ import functools
 import operator
 import os
 import pickle
-import sys
-import time
 
 import pytest
 
-from pvn.processes import Shared, beside, process_pool
+from pvn.processes import Shared, process_pool
 
 
 class Weighed:
@@ -20,14 +18,6 @@ class Weighed:
     def __getstate__(self):
         type(self).times += 1
         return {"name": "weighed"}
-
-
-def wait_and_say(folder):
-    try:
-        (folder / "waits").touch()
-        time.sleep(3600)
-    finally:
-        (folder / "stopped").touch()
 
 
 def identity_of(shared, _):
@@ -41,22 +31,6 @@ def test_what_jobs_share_is_pickled_once_and_unpickled_once():
     assert first.args[0].value is second.args[0].value and vars(first.args[0].value) == {"name": "weighed"}
     other = pickle.loads(pickle.dumps(Shared({"name": "another"})))
     assert other.value == {"name": "another"}
-
-
-@pytest.mark.long
-def test_processes_beside_the_body_are_waited_for_and_stopped_if_it_fails(tmp_path):
-    began = tmp_path / "began"
-    with beside([began.touch, functools.partial(sys.exit, 3)]) as processes:
-        pass
-    assert began.exists() and [process.exitcode for process in processes] == [0, 3]
-    with (
-        pytest.raises(RuntimeError, match="the body fails"),
-        beside([functools.partial(wait_and_say, tmp_path)]) as processes,
-    ):
-        while not (tmp_path / "waits").exists():
-            time.sleep(0.01)
-        raise RuntimeError("the body fails")
-    assert processes[0].exitcode == 1 and (tmp_path / "stopped").exists(), "it could still write what it had to"
 
 
 @pytest.mark.long

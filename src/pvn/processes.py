@@ -1,4 +1,4 @@
-"""Processes that work beside this one."""
+"""Other processes: a pool of them, and values that their jobs share."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ import functools
 import multiprocessing
 import os
 import pickle
-import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
-STOPPING_S = 20.0
-"""Seconds that a process has to stop when it is told to."""
 
 
 def _exit_with(parent: int) -> None:
@@ -43,39 +38,6 @@ def process_pool(num_processes: int) -> Iterator[Executor]:
         num_processes, mp_context=context, initializer=_exit_with, initargs=(os.getpid(),)
     ) as pool:
         yield pool
-
-
-def _act(act: Callable[[], object], parent: int) -> None:
-    _exit_with(parent)
-    # As if it ended by itself, so that what is to be written at the end is written.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    act()
-
-
-@contextmanager
-def beside(acts: Sequence[Callable[[], object]]) -> Iterator[Sequence[BaseProcess]]:
-    """Do all this in processes of their own while the body runs, and wait for them; yields these processes.
-
-    If the body fails, they are stopped.
-    """
-    context = multiprocessing.get_context("spawn")
-    processes: list[BaseProcess] = [context.Process(target=_act, args=(act, os.getpid())) for act in acts]
-    started = list[BaseProcess]()
-    try:
-        for process in processes:
-            process.start()
-            started.append(process)
-        yield processes
-    except BaseException:
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.join(STOPPING_S)
-            process.kill()
-        raise
-    finally:
-        for process in started:
-            process.join()
 
 
 class Shared(Generic[Value]):

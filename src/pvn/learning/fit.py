@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pvn.corpus.alignment import Alignment, align
+from pvn.corpus.alignment import align
 from pvn.corpus.segments import Corpus, Segment
 from pvn.corpus.vocabulary import Vocabulary
 from pvn.files import AGENT_FILE
@@ -65,7 +64,7 @@ from pvn.learning.descent import (
 from pvn.learning.fast_start import FastStart, compiled_sizes
 from pvn.learning.losses import Objective, Sums
 from pvn.learning.recipes import Recipe, Stage1Config
-from pvn.model.agent import Agent, place_on
+from pvn.model.agent import Agent, place_on, placed
 from pvn.model.mapping import InstructedModel
 from pvn.rollout.flight import one_thread
 from pvn.rollout.policy import MakeSimulator
@@ -112,61 +111,60 @@ def fit(
     processes meanwhile.
     """
     segments, first, second = corpus["train"], folder / STAGE1, folder / STAGE2
+    spent = dict[str, Any]()
+
+    # The words of the training split, and the landmark classes that they are aligned with.
     vocabulary = Vocabulary.from_texts((one.task.instruction for one in segments), min_count=recipe.min_count)
     alignment = align(segments, vocabulary)
+
+    # An untrained agent. If another process can train its second stage meanwhile, that begins here.
     torch.manual_seed(recipe.stage1.seed)
     trainee = begin(vocabulary)
-    learner, model = trainee.learner, trainee.objective.model
-    place_on(device, model)
-    is_apart, shown, spent = not learner.needs_stage1, None, dict[str, Any]()
-    can_begin = stage == "all" and is_apart
+    objective, learner = trainee.objective, trainee.learner
+    place_on(device, objective.model)
+    can_begin = stage == "all" and not learner.needs_stage1
     beside = start.submit(train_stage2, learner, segments, folder, simulate, is_resumed) if can_begin else None
-    if stage != "2" or not is_apart:
+
+    def fly_oracle(some: Sequence[Segment], frame_every: int) -> Demonstrations:
+        return demonstrate(
+            [one.demonstration for one in some], vocabulary, alignment, simulate,
+            predict_every=recipe.stage1.predict_every, frame_every=frame_every, device=device,
+            config=SimulatorConfig(camera=recipe.camera), oracle=recipe.stage1.oracle, overhead_px=recipe.overhead_px,
+        )  # fmt: skip
+
+    # Stage 1: the oracle flies the training segments and some of the dev split; gradient descent on its flights.
+    shown = None
+    if stage != "2" or learner.needs_stage1:
         began = time.perf_counter()
-        fly_oracle = partial(_fly_oracle, recipe, vocabulary, alignment, simulate, device)
         shown = fly_oracle(epoch, recipe.stage1.frame_every)
         spent["demonstrations_s"] = time.perf_counter() - began
     if stage != "2":
+        assert shown is not None
         dev = corpus.splits.get("dev", ())[: recipe.stage1.measured_flights]
         dev_set = fly_oracle(dev, 1) if dev else None
-        assert shown is not None
-        spent |= train_stage1(trainee.objective, shown, dev_set, recipe, folder, is_resumed, watch, start)
+        spent |= train_stage1(objective, shown, dev_set, recipe, folder, is_resumed, watch, start)
     elif first.exists() or learner.needs_stage1:
-        load_weights(model, read_tensors(first), first)
-    if parallel.rank() > 0:  # the first process trains stage 2 alone
+        load_weights(objective.model, read_tensors(first), first)
+
+    # Stage 2: DAggerFM. Of several processes, the first trains it alone.
+    if parallel.rank() > 0:
         return trainee.agent
     if beside is not None:
         spent["stage2_s"] = beside.result()
     elif stage != "1":
-        given = None if is_apart else shown
+        given = shown if learner.needs_stage1 else None
         spent["stage2_s"] = train_stage2(learner, segments, folder, simulate, is_resumed, given, watch)
-    if is_apart and second.exists():
+    has_second = second.exists() and (stage != "1" or not learner.needs_stage1)
+    if has_second:
         load_weights(learner.network, read_tensors(second), second)
+
+    # The agent, and how it was made.
     origin = {"recipe": asdict(recipe), "corpus": corpus.name, "segments": len(segments), **spent}
     write_json(folder / "training.json", origin)
     agent = uncompiled(trainee.agent)
-    if first.exists() and (stage != "1" or (is_apart and second.exists())):
+    if first.exists() and has_second:
         save_agent(agent, folder / AGENT_FILE, origin)
-    for network in agent.networks.values():
-        place_on(device, network)
-    return agent
-
-
-def _fly_oracle(
-    recipe: Recipe,
-    vocabulary: Vocabulary,
-    alignment: Alignment,
-    simulate: MakeSimulator,
-    device: torch.device,
-    segments: Sequence[Segment],
-    frame_every: int,
-) -> Demonstrations:
-    """The oracle's flights over segments, as stage 1 reads them."""
-    return demonstrate(
-        [segment.demonstration for segment in segments], vocabulary, alignment, simulate,
-        predict_every=recipe.stage1.predict_every, frame_every=frame_every, device=device,
-        config=SimulatorConfig(camera=recipe.camera), oracle=recipe.stage1.oracle, overhead_px=recipe.overhead_px,
-    )  # fmt: skip
+    return placed(device, agent)
 
 
 def train_stage1(

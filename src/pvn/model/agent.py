@@ -142,6 +142,13 @@ def config_from_json(kind: type[Config], content: Mapping[str, Any]) -> Config:
     return kind(**values)
 
 
+def placed(device: torch.device, agent: Agent) -> Agent:
+    """The agent, all of whose networks are on a device."""
+    for network in agent.networks.values():
+        place_on(device, network)
+    return agent
+
+
 def place_on(device: torch.device, network: nn.Module) -> None:
     """Move a network to a device, with the memory layout that suits a GPU's convolutions: channels last."""
     network.to(device)
