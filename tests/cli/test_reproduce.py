@@ -68,8 +68,9 @@ def test_an_agent_flies_once_and_again_after_it_was_trained_again(name, printed)
     first = Path(f"made/results/{name}_dev_2.json").stat().st_mtime_ns
     assert f"evaluate {name} dev: already finished" in printed(command)
     description = json.loads(Path("made/runs/pvn/agent.json").read_text())
-    del description["description_sha256"]
-    Path("made/runs/pvn/agent.json").write_text(json.dumps(description | {"plan_every": 3}))
+    description["plan_every"] = 3
+    description["description_sha256"] = json_digest(description, without="description_sha256")
+    Path("made/runs/pvn/agent.json").write_text(json.dumps(description))
     os.utime("made/runs/pvn/agent.safetensors")  # as if it had been trained since
     assert f"evaluate {name} dev: starts" in printed(command)
     assert Path(f"made/results/{name}_dev_2.json").stat().st_mtime_ns > first

@@ -156,6 +156,7 @@ def test_the_oracle_of_the_recipe_flies_what_an_epoch_reads_and_the_first_of_dev
         asked.append((len(demonstrations), oracle.max_left, frame_every, predict_every))
         if len(asked) % 2 == 0:
             raise Seen
+        return demonstrations
 
     monkeypatch.setattr("pvn.learning.fit.demonstrate", note)
     for name, max_left in (("pvn", None), ("pvn-plus", 6.0)):
