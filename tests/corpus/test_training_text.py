@@ -1,4 +1,4 @@
-"""How stage 1 reads what people wrote."""
+"""How stage 1 reads natural instructions."""
 
 from dataclasses import replace
 

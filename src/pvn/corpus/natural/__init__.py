@@ -1,1 +1,1 @@
-"""Instructions that people wrote for flights: the bundled ones, and the user's own."""
+"""Natural instructions for flights: the bundled ones, written by a large language model, and the user's own."""
